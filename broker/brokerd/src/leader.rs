@@ -26,6 +26,7 @@ pub mod replay;
 pub mod rows;
 mod settings;
 pub mod shells;
+pub mod spools;
 pub mod start;
 pub mod store;
 pub mod tree;

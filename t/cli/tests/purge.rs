@@ -1,4 +1,6 @@
-//! Finished jobs are forgotten: what they used is not.
+//! Finished jobs are forgotten: what they used is not, what they wrote is.
+
+use std::fs;
 
 use eddy_cli_tests::instance::Instance;
 use serde_json::Value;
@@ -33,4 +35,32 @@ fn what_a_forgotten_job_used_is_charged_through_restarts() -> Tested {
     begin_anew(&instance)?;
     assert_eq!(charged()?, used);
     instance.shut_down()
+}
+
+#[test]
+fn what_a_forgotten_job_wrote_on_any_rank_is_removed() -> Tested {
+    let instance = Instance::start(&["--size=2", "--cores=2", "-S", "history.keep_jobs=1"])?;
+    let word = ["--quiet", "--wait", "--requires=rank:1", "echo", "out"];
+    for _ in 0..2 {
+        instance.submit(&word)?;
+    }
+    instance.ok(&["submit", "--quiet", "--wait", "-N2", "-n2", "echo", "out"])?;
+    let there = || -> anyhow::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for directory in ["spool", "ranks/1/spool"] {
+            for entry in fs::read_dir(instance.state().join(directory))? {
+                names.push(entry?.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    };
+    assert_eq!(there()?, ["1.1.1", "2.1.1", "3.1.0", "3.1.1"]);
+    begin_anew(&instance)?;
+    instance.ok(&["submit", "--quiet", "--wait", "true"])?;
+    // Its readers end with it.
+    instance.ok(&["shutdown"])?;
+    instance.place.nothing_is_left()?;
+    assert_eq!(there()?, ["3.1.0", "3.1.1"]);
+    Ok(())
 }

@@ -4,9 +4,6 @@
 //! store has not written yet and hands along. It holds no state.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -42,46 +39,6 @@ enum Why {
     Read(#[from] ReadError),
     #[error("a stored row cannot be read: {0}")]
     Row(#[from] serde_json::Error),
-}
-
-/// Why spools cannot be removed.
-#[derive(Debug, thiserror::Error)]
-pub enum SpoolsError {
-    /// The journal does not say which are forgotten.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The directory cannot be listed, or a file in it not be removed.
-    #[error("the spool directory cannot be changed")]
-    Io(#[from] io::Error),
-}
-
-/// Removes the spools of jobs that are neither open nor have a row; returns how
-/// many files.
-pub fn remove_spools(
-    reader: &Reader,
-    directory: &Path,
-    is_open: impl Fn(JobId) -> bool,
-) -> Result<u64, SpoolsError> {
-    let mut removed = 0;
-    let entries = match fs::read_dir(directory) {
-        // The first output makes it.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let job = name
-            .to_str()
-            .and_then(|name| name.split('.').next()?.parse().ok());
-        // What is not named like a spool is not ours to remove.
-        let Some(job) = job else { continue };
-        if !is_open(JobId(job)) && reader.job(job)?.is_none() {
-            fs::remove_file(entry.path())?;
-            removed += 1;
-        }
-    }
-    Ok(removed)
 }
 
 /// Rows that may not be written yet.

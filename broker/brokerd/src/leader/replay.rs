@@ -58,6 +58,10 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
                     known.keys.insert(job, submit.key);
                     known.last_job = known.last_job.max(job);
                 }
+                if let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) {
+                    // It has its row.
+                    known.keys.remove(&job);
+                }
                 if let Kind::ResourceDefine(inventory, _) = &record.event.kind {
                     known.inventory = Some(Arc::clone(inventory));
                 }

@@ -55,7 +55,6 @@ use crate::journal::{
 };
 use crate::link::DOOR_SOCKET;
 use crate::rundir::{self, Claim, RundirError};
-use crate::shell::process::SPOOL_DIRECTORY;
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
@@ -431,7 +430,6 @@ impl Prepared {
         let tree = self.tree().map_err(io("open the door"))?;
         let nodes = self.nodes(nofile);
         let ground = self.ground(nofile)?;
-        let spool = self.statedir.join(SPOOL_DIRECTORY);
         let readers = Readers::new(&self.statedir, READERS);
         let tell = inside.clone();
         let tell = move |committed| {
@@ -444,7 +442,14 @@ impl Prepared {
         };
         let writer = writer.map_err(io("start the journal's writer"))?;
         let (config, known) = (&self.config.instance, self.known);
-        let store = Store::new(writer, readers, inside.clone(), config, known, spool);
+        let store = Store::new(
+            writer,
+            readers,
+            inside.clone(),
+            config,
+            known,
+            self.statedir.clone(),
+        );
         let planner = Planning::new(inside.clone());
         let epoch = self.broker.epoch().next();
         let child = self.nested.map(|nested| nested.open(epoch, config));

@@ -28,7 +28,7 @@ use eddy_wire::time::Time;
 use uuid::Uuid;
 
 use super::answers::{self, GENERATION, result_name};
-use super::{Inner, Inside};
+use super::{Inner, Inside, spools};
 use crate::config::InstanceConfig;
 use crate::journal::{
     Batch, Blob, Committed, Finished, Mark, Purge, Readers, Row, SendError, Writer,
@@ -77,8 +77,8 @@ pub struct Store {
     unmarked: u64,
     live: u64,
     purging: Purging,
-    /// Where spools are.
-    spool: PathBuf,
+    /// The instance's: output of forgotten jobs is found from there.
+    statedir: PathBuf,
 }
 
 /// Rows of jobs that are over and are not known to be written.
@@ -110,6 +110,10 @@ struct Purging {
     unmarked: u64,
     /// No mark is made for such before then.
     mark_next: Instant,
+    /// How many were forgotten whose output may be there.
+    forgotten: u64,
+    /// Output is looked through again then: each look reads the whole directory.
+    spools_next: Instant,
 }
 
 /// What replay leaves for the store to know.
@@ -137,7 +141,7 @@ impl Store {
         inside: Inside,
         config: &InstanceConfig,
         known: Known,
-        spool: PathBuf,
+        statedir: PathBuf,
     ) -> Store {
         Store {
             writer,
@@ -157,7 +161,7 @@ impl Store {
             unmarked: known.replayed,
             live: 0,
             purging: Purging::new(config),
-            spool,
+            statedir,
         }
     }
 
@@ -297,20 +301,19 @@ impl Store {
     pub fn committed(&mut self, batches: u64, purged: u64, unmarked: u64) {
         self.durable += batches;
         self.rows.written(self.durable);
-        self.purging.done(purged, unmarked);
-        if purged > 0 {
+        if self.purging.done(purged, unmarked) == Spools::Due {
             self.remove_spools();
         }
     }
 
     /// The output of jobs that were forgotten goes, too.
     fn remove_spools(&mut self) {
-        let (directory, last) = (self.spool.clone(), self.last_job);
+        let (statedir, last) = (self.statedir.clone(), self.last_job);
         let late = self.rows.late.iter().map(|late| JobId(late.finished.id));
         let open: HashSet<JobId> = self.keys.keys().copied().chain(late).collect();
         let asked = self.readers.ask(move |reader| {
             let is_open = |job: JobId| job > last || open.contains(&job);
-            match answers::remove_spools(reader, &directory, is_open) {
+            match spools::remove(reader, &statedir, is_open) {
                 Ok(0) => {}
                 Ok(removed) => tracing::info!(removed, "output of forgotten jobs was removed"),
                 Err(error) => tracing::error!("cannot remove spools: {}", super::chain(&error)),
@@ -412,6 +415,13 @@ impl Rows {
     }
 }
 
+/// Whether output of forgotten jobs is to be looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spools {
+    NotYet,
+    Due,
+}
+
 impl Purging {
     fn new(config: &InstanceConfig) -> Purging {
         let now = Instant::now();
@@ -421,6 +431,8 @@ impl Purging {
             next: now,
             unmarked: 0,
             mark_next: now,
+            forgotten: 0,
+            spools_next: now,
         }
     }
 
@@ -432,7 +444,7 @@ impl Purging {
         }
     }
 
-    fn done(&mut self, purged: u64, unmarked: u64) {
+    fn done(&mut self, purged: u64, unmarked: u64) -> Spools {
         let now = Instant::now();
         if purged >= u64::from(PURGE_JOBS) {
             self.next = now;
@@ -440,6 +452,13 @@ impl Purging {
         if unmarked > 0 && self.mark_next <= now {
             self.unmarked = unmarked;
         }
+        self.forgotten += purged;
+        if self.forgotten == 0 || now < self.spools_next {
+            return Spools::NotYet;
+        }
+        self.forgotten = 0;
+        self.spools_next = now + PURGE_EVERY;
+        Spools::Due
     }
 
     fn due(&mut self, now: Time) -> Option<Purge> {

@@ -44,7 +44,7 @@ pub enum SpoolError {
     /// The system refused.
     #[error("cannot {attempt} {}", .path.display())]
     Io {
-        /// `make`, `write`, `read`, `remove`.
+        /// `make`, `write`, `read`.
         attempt: &'static str,
         /// The file.
         path: PathBuf,
@@ -63,25 +63,6 @@ pub enum SpoolError {
         #[source]
         source: FrameError,
     },
-}
-
-/// Removes what a job left, all attempts up to `attempts`. What is not there is
-/// removed already.
-pub fn remove(directory: &Path, job: u64, attempts: u32, rank: u32) -> Result<(), SpoolError> {
-    for attempt in 1..=attempts {
-        let path = SpoolId { job, attempt, rank }.path(directory);
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(SpoolError::Io {
-                    attempt: "remove",
-                    path,
-                    source,
-                });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// The one writer of a spool file.

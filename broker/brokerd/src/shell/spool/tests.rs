@@ -125,28 +125,6 @@ fn an_offset_between_frames_is_found_to_be_damage() {
 }
 
 #[test]
-fn removal_takes_every_attempt_of_the_job_and_no_other() {
-    let directory = tempfile::tempdir().unwrap();
-    for (job, attempt) in [(905, 1), (905, 3), (906, 1)] {
-        let id = SpoolId {
-            job,
-            attempt,
-            rank: 0,
-        };
-        Writer::new(directory.path(), id, LIMIT_BYTES)
-            .write(&stdout(b"x"))
-            .unwrap();
-    }
-    remove(directory.path(), 905, 3, 0).unwrap();
-    remove(directory.path(), 905, 3, 0).unwrap();
-    let left: Vec<_> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
-    assert_eq!(left, ["906.1.0"]);
-}
-
-#[test]
 fn a_full_disk_leaves_whole_frames_and_the_output_can_be_offered_again() {
     let mut writer = Writer::new(Path::new("/dev"), ID, LIMIT_BYTES);
     let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
