@@ -6,9 +6,9 @@
 //! doc/protocol/spool.md. Nothing is synced to disk: output survives a kill of
 //! the shell, not a power cut. A task without output makes no file.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::frame::{
@@ -203,7 +203,8 @@ impl Writer {
         let mut file = match (how.open(&self.path), self.path.parent()) {
             // The first output of the rank makes the directory, too.
             (Err(error), Some(directory)) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(directory)?;
+                let mut make = DirBuilder::new();
+                make.recursive(true).mode(0o700).create(directory)?;
                 how.open(&self.path)?
             }
             (opened, _) => opened?,

@@ -2,6 +2,8 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 const ID: SpoolId = SpoolId {
     job: 905,
@@ -40,6 +42,16 @@ fn no_output_makes_no_file() {
     let end = frame(0, Stream::StdoutEnd, b"");
     assert_eq!(writer.write(&end).unwrap(), Written::Dropped);
     assert!(is_absent(&Reader::open(directory.path(), ID).unwrap_err()));
+}
+
+#[test]
+fn the_directory_and_the_file_are_the_owners_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = directory.path().join("spool");
+    let mut writer = Writer::new(&spool, ID, LIMIT_BYTES);
+    writer.write(&stdout(b"one")).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&spool), mode(&ID.path(&spool))), (0o700, 0o600));
 }
 
 #[test]
