@@ -176,14 +176,7 @@ impl Module for Nest {
                 }
             }
             // It is the child of the instance that it was passed to.
-            (kind, Some(job)) if kind.passed_to().is_some() => {
-                let child = self.children.remove(&job);
-                if let Some(mut child) = child.or_else(|| self.below.remove(&job)) {
-                    child.apply(record);
-                    self.below.insert(job, child);
-                }
-                self.grounds.remove(&job);
-            }
+            (kind, Some(job)) if kind.passed_to().is_some() => self.leaves(job, record),
             (Kind::Clean, Some(job)) => {
                 if let Some(of) = self.grounds.remove(&job)
                     && let Some(child) = self.children.get_mut(&of)
@@ -211,15 +204,7 @@ impl Module for Nest {
                         child.ground(job, kind);
                     }
                 }
-                None => {
-                    let below = self.below.get_mut(&job);
-                    if let Some(child) = self.children.get_mut(&job).or(below) {
-                        child.apply(record);
-                    }
-                    if let Kind::Requeue(_) = kind {
-                        self.children.extend(self.below.remove_entry(&job));
-                    }
-                }
+                None => self.goes_on(job, record),
             },
             (_, None) => {}
         }
@@ -300,6 +285,27 @@ fn is_willed(exception: &Exception) -> bool {
 }
 
 impl Nest {
+    /// A job is passed to an instance: if it is one itself it is a child of that, for this attempt.
+    fn leaves(&mut self, job: JobId, record: &Record) {
+        let child = self.children.remove(&job);
+        if let Some(mut child) = child.or_else(|| self.below.remove(&job)) {
+            child.apply(record);
+            self.below.insert(job, child);
+        }
+        self.grounds.remove(&job);
+    }
+
+    /// Any other record of a job that may be an instance.
+    fn goes_on(&mut self, job: JobId, record: &Record) {
+        let below = self.below.get_mut(&job);
+        if let Some(child) = self.children.get_mut(&job).or(below) {
+            child.apply(record);
+        }
+        if let Kind::Requeue(_) = record.event.kind {
+            self.children.extend(self.below.remove_entry(&job));
+        }
+    }
+
     /// A nest of no instances.
     pub fn new(settings: &Settings) -> Nest {
         Nest {

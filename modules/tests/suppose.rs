@@ -3,6 +3,7 @@
 use eddy_modules::settings::{Declared, Elastic, Extent, Queue};
 use eddy_wire::account::Limits;
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Leader;
 use eddy_wire::queue::Rules;
 use eddy_wire::reservation::Purpose;
 use eddy_wire::services::reservation::{CreateRequest, Running, Which};
@@ -151,6 +152,7 @@ fn lent() -> Instance {
             home: Idset::one(1),
             lend_max: Some(Span::seconds(60)),
         }),
+        leader: Leader::Parent,
         set: Vec::new(),
     }];
     i.restart();
