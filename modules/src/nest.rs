@@ -20,6 +20,7 @@ mod left;
 mod listing;
 mod pace;
 mod pass;
+mod passes;
 mod payload;
 mod pulse;
 pub(crate) mod relay;
@@ -57,7 +58,7 @@ use child::Child;
 use host::Hosts;
 use leaving::Leaving;
 use listing::Listing;
-use pass::Passes;
+use passes::Passes;
 use relay::Relays;
 
 /// The instances in this one.

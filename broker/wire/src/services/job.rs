@@ -2,6 +2,7 @@
 
 mod lines;
 mod row;
+mod set;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,6 +18,7 @@ use crate::time::{Span, Time};
 use crate::update::Terms;
 pub use lines::{EventsLine, Told};
 pub use row::JobRow;
+pub use set::JobSet;
 
 const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
 
@@ -89,39 +91,6 @@ service!(
     Info, "job.info", USERS, InfoRequest => InfoReply
 );
 
-/// Job numbers as inclusive ranges, ascending. As read no two of them overlap, unless one is reversed, which
-/// is refused by who asks what the set says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Given")]
-pub struct JobSet {
-    /// First and last of each range.
-    pub ranges: Vec<(JobId, JobId)>,
-}
-
-/// A set of jobs as it was sent, in any order and with repetitions.
-#[derive(Deserialize)]
-struct Given {
-    ranges: Vec<(JobId, JobId)>,
-}
-
-impl From<Given> for JobSet {
-    fn from(Given { mut ranges }: Given) -> JobSet {
-        let ascends = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
-        if ascends || ranges.iter().any(|(first, last)| first > last) {
-            return JobSet { ranges };
-        }
-        ranges.sort_unstable();
-        ranges.dedup_by(|next, range| {
-            let overlaps = next.0 <= range.1;
-            if overlaps {
-                range.1 = range.1.max(next.1);
-            }
-            overlaps
-        });
-        JobSet { ranges }
-    }
-}
-
 /// Which jobs to wait for, and how soon each end is to be told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitRequest {
@@ -152,56 +121,6 @@ impl From<JobSet> for WaitRequest {
 
 /// Most ranges one request may name.
 pub const JOB_RANGES_MAX: usize = 65_536;
-
-impl JobSet {
-    /// The set of one job.
-    pub fn one(job: JobId) -> JobSet {
-        JobSet {
-            ranges: vec![(job, job)],
-        }
-    }
-
-    /// The set of these jobs, in any order, repetitions allowed.
-    pub fn of(jobs: impl IntoIterator<Item = JobId>) -> JobSet {
-        let ordered: std::collections::BTreeSet<JobId> = jobs.into_iter().collect();
-        let mut ranges: Vec<(JobId, JobId)> = Vec::new();
-        for job in ordered {
-            match ranges.last_mut() {
-                Some((_, last)) if last.0.checked_add(1) == Some(job.0) => *last = job,
-                _ => ranges.push((job, job)),
-            }
-        }
-        JobSet { ranges }
-    }
-
-    /// Whether `job` is in it.
-    pub fn contains(&self, job: JobId) -> bool {
-        let at = self.ranges.partition_point(|(_, last)| *last < job);
-        self.ranges.get(at).is_some_and(|(first, _)| *first <= job)
-    }
-
-    /// How many numbers it names; `u64::MAX` also stands for one more.
-    pub fn len(&self) -> u64 {
-        let counts = self
-            .ranges
-            .iter()
-            .map(|(first, last)| last.0.saturating_sub(first.0).saturating_add(1));
-        counts.fold(0, u64::saturating_add)
-    }
-
-    /// The first of its ranges that ends before it begins.
-    pub fn reversed(&self) -> Option<(JobId, JobId)> {
-        self.ranges
-            .iter()
-            .copied()
-            .find(|(first, last)| first > last)
-    }
-
-    /// Whether it names none.
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-}
 
 /// What [`Submit`] asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
