@@ -250,9 +250,10 @@ fn an_instance_in_a_child_grows_onto_the_node_of_its_leader() -> Tested {
     tells.line()?;
     tells.line()?;
     // What hosts the rank there goes on without the leader beside it, and is not missed for long itself.
-    leader_of(&state_of(&tree.root, &tree.child)?)?.kill()?;
     let state = state_of(&tree.root, &tree.child)?;
-    agent_in(&tree.root, &state.join("ranks/0"))?.kill()?;
+    let host = agent_in(&tree.root, &state.join("ranks/0"))?;
+    leader_of(&state)?.kill()?;
+    host.kill()?;
     gate.let_go(2)?;
     both_went_down(gated)?;
     at(&["run", "-N2", "-n2", "true"])?;
