@@ -9,6 +9,7 @@
 
 mod above;
 mod admission;
+mod counted;
 mod filters;
 pub(crate) mod fleet;
 mod grounds;
@@ -320,7 +321,8 @@ impl Ingest {
         }
     }
 
-    /// Puts in what a job has that does not say: queue, whom it is charged to, time limit.
+    /// Puts in what a job has that does not say: queue, whom it is charged to, time limit, on how many nodes it
+    /// lies where those are limited.
     fn fill_in(&mut self, now: Time, submission: &mut Submission) -> Result<(), Refusal> {
         let (spec, party) = self.filled(now, submission.user, &submission.spec)?;
         submission.party = party;
@@ -340,7 +342,9 @@ impl Ingest {
         let party = self.parties.charter().party(user, spec, rules)?;
         let time = self.queues.time(&party, spec, self.served.left(now));
         let timed = time.map(|time| spec.with(None, Some(time.0)));
-        Ok((timed.or(queued), party))
+        let spec = timed.as_ref().unwrap_or(spec);
+        let placed = self.on_counted_nodes((user, &party), spec, rules)?;
+        Ok((placed.or(timed).or(queued), party))
     }
 
     /// Reads a submission: what is wrong with it now will always be.

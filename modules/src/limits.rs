@@ -118,6 +118,11 @@ impl Seen {
                 cores: asked.cores.min(cores),
                 ..asked
             },
+            // It came before there was a limit of nodes: how many it has is known now.
+            (_, Some(_)) if self.spec.request.nodes.is_none() => Cost {
+                nodes: self.stage.nodes,
+                ..asked
+            },
             _ => asked,
         }
     }
@@ -468,6 +473,17 @@ impl Limits {
         given.any(|given| {
             given.nodes.is_some() || given.cores.is_some() || given.core_minutes.is_some()
         })
+    }
+
+    /// Whose limit of how many nodes may be had counts for a job like this, if any does.
+    pub fn of_nodes(&self, user: u32, party: &Party, spec: &Spec) -> Option<Whose> {
+        let mut all = self.bound_by(party, user, spec).into_iter();
+        all.find(|whose| self.given(whose).is_some_and(|given| given.nodes.is_some()))
+    }
+
+    /// On how many nodes so many pieces of a job may lie that go anywhere, the fewest first.
+    pub fn numbers_of_nodes(&self, spec: &Spec, pieces: u32) -> Vec<u32> {
+        self.shapes.numbers_of_nodes(&spec.request, pieces)
     }
 
     /// A limit of what may run at a time, of those that count for a job like this.

@@ -9,6 +9,7 @@ mod inventory;
 mod late;
 mod limit;
 mod limits;
+mod limits_nodes;
 mod nest;
 mod nest_asks;
 mod nest_history;

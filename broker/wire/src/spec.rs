@@ -98,6 +98,23 @@ impl Spec {
         spec
     }
 
+    /// The same on so many nodes, as if they were named, where what it asks for may lie anywhere.
+    ///
+    /// # Errors
+    /// It would be longer than [`JOBSPEC_BYTES_MAX`], or of more slots than are served.
+    pub fn on_nodes(&self, nodes: u32) -> Result<Spec, JobspecError> {
+        let mut spec = self.clone();
+        spec.jobspec = self.jobspec.on_nodes(nodes, self.request.ntasks);
+        spec.request = spec.jobspec.request()?;
+        spec.text = spec.jobspec.to_json().into_bytes().into();
+        spec.hash = Hash::of(&spec.text);
+        let given = spec.text.len() + spec.environment_text.len();
+        match given > JOBSPEC_BYTES_MAX {
+            true => Err(JobspecError::TooLong { given }),
+            false => Ok(spec),
+        }
+    }
+
     /// The spec whose two blobs these are.
     pub fn from_blobs(text: Arc<[u8]>, environment: Arc<[u8]>) -> Result<Spec, JobspecError> {
         let jobspec = Jobspec::from_json(&text)?;

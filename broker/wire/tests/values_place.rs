@@ -1,6 +1,7 @@
 //! Where tasks lie, in the words of PBS, and what that makes of a jobspec.
 
 use eddy_wire::jobspec::{Ask, AskError, Count, Place, Sharing};
+use eddy_wire::spec::Spec;
 use serde_json::Value;
 
 use crate::values_jobspec::{ask, request};
@@ -78,4 +79,32 @@ fn what_is_no_place_is_named_with_what_is_allowed() {
         let error = with(wrong).expect_err("refused").to_string();
         assert!(error.starts_with("attributes.system.place: "), "{error}");
     }
+}
+
+#[test]
+fn what_lies_anywhere_is_put_on_nodes_as_if_they_were_named() {
+    let on = |ask: &Ask, nodes| {
+        let spec = Spec::from_jobspec(ask.jobspec().expect("a jobspec")).expect("a spec");
+        let on = spec.on_nodes(nodes).expect("it is served");
+        let again = Spec::from_blobs(on.text.clone(), on.environment_text.clone());
+        assert_eq!(again.as_ref(), Ok(&on), "it is what its text says");
+        (spec.jobspec.pieces(), on.request)
+    };
+    let tasks = |ntasks| Ask {
+        ntasks: Some(ntasks),
+        ..ask()
+    };
+    let (pieces, placed) = on(&tasks(8), 2);
+    let named = |ntasks, nodes: u32| Ask {
+        nodes: Some(nodes.into()),
+        ..tasks(ntasks)
+    };
+    assert_eq!((pieces, placed), (8, request(&named(8, 2))));
+    assert_eq!(on(&tasks(5), 2).1, request(&named(5, 2)));
+    let in_sockets = |ask: Ask| Ask {
+        tasks_per_socket: Some(2),
+        ..ask
+    };
+    let (pieces, placed) = on(&in_sockets(tasks(8)), 2);
+    assert_eq!((pieces, placed), (4, request(&in_sockets(named(8, 2)))));
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{Caller, HandedUp, Outbox, Request, ToParent, Volatile};
+use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Pass, Record, Taken};
 use eddy_wire::id::{Attempt, Seq};
@@ -190,6 +191,11 @@ impl Ingest {
         if let Some(time) = queues::time_above(&queue, spec, left) {
             let timed = self.specs.share(spec.with(None, Some(time.0)));
             submission.amend(timed);
+        }
+        // Whom it is charged to, and by what limits, its parent alone knows.
+        let of = (submission.user, &Party::default());
+        if let Some(named) = self.on_counted_nodes(of, &submission.spec, Some(&queue.rules))? {
+            submission.amend(self.specs.share(named));
         }
         let cores = || self.parties.most_cores(&submission.spec);
         queues::lets_above(&queue, submission.user, &submission.spec, cores)?;

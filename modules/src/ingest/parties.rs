@@ -17,7 +17,7 @@ use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 use serde_json::{Map, Value};
 
-use crate::limits::{Limits, is_nobodys};
+use crate::limits::{Limits, Whose, is_nobodys};
 use crate::live::Change;
 use crate::sched::{Obeyed, is_policy};
 use crate::settings::{Class, Qos, Settings};
@@ -110,6 +110,16 @@ impl Parties {
     /// The most cores that a job may be given.
     pub fn most_cores(&self, spec: &Spec) -> u64 {
         self.limits.most_cores(spec)
+    }
+
+    /// Whose limit of nodes counts for a job, if any does.
+    pub fn of_nodes(&self, (user, party): (u32, &Party), spec: &Spec) -> Option<Whose> {
+        self.limits.of_nodes(user, party, spec)
+    }
+
+    /// On how many nodes so many pieces may lie that go anywhere, the fewest first.
+    pub fn numbers_of_nodes(&self, spec: &Spec, pieces: u32) -> Vec<u32> {
+        self.limits.numbers_of_nodes(spec, pieces)
     }
 
     /// Whether so many more jobs of a party can be taken.

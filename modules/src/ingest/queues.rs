@@ -16,7 +16,7 @@ use eddy_wire::services::child::QueueAbove;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
 
-use super::served;
+use super::{counted, served};
 use crate::limits::is_nobodys;
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
@@ -282,9 +282,14 @@ fn sized(name: &str, rules: &Rules, spec: &Spec, cores: impl Fn() -> u64) -> Res
     // Of a choice both ends count: it may be given any.
     let least = request.nodes.unwrap_or(1);
     let choice = request.choice.as_ref().map(|choice| &choice.nodes);
-    let most = choice.map_or(least, |nodes| nodes.most().unwrap_or(u32::MAX));
-    let given = choice.map_or_else(|| least.to_string(), Count::to_string);
-    let nodes = || format!("{given} nodes");
+    // Slots that go anywhere may each be on another.
+    let most = counted::anywhere(spec).unwrap_or(least);
+    let most = choice.map_or(most, |nodes| nodes.most().unwrap_or(u32::MAX));
+    let given = choice.map_or_else(|| most.to_string(), Count::to_string);
+    let nodes = || match (choice, request.nodes) {
+        (None, None) if most > 1 => format!("slots on up to {given} nodes"),
+        _ => format!("{given} nodes"),
+    };
     if let Some(allowed) = rules.max_nodes.filter(|allowed| most > *allowed) {
         return wrong(RESOURCES, nodes(), format!("at most {allowed}"));
     }

@@ -88,6 +88,9 @@ impl Ingest {
         }
         if !sender.roles.may_administer() && (set.moves() || new.change == LimitChange::Longer) {
             self.is_let_in((submit.user, &party), &spec)?;
+            if set.moves() {
+                self.names_nodes((submit.user, &party), &spec, self.queues.rules(&spec))?;
+            }
             let moved = (submit.user, (own, &**before), (&party, &spec));
             self.parties.within_limits_moved(now, moved)?;
         }

@@ -3,7 +3,8 @@
 //! Part of the limits. Never fewer cores than it will hold, nor whole nodes: who is let through may
 //! not turn out to hold more. Whole nodes and sockets are taken to be as wide as the widest there are, and slots
 //! that lie anywhere on whole nodes to be on those on which the fewest go. On nodes that it shares a
-//! job whose slots lie anywhere counts as on one.
+//! job whose slots lie anywhere counts as on the fewest: where nodes are limited it says itself how many
+//! they are, but for one that came before the limit.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +67,8 @@ impl Shapes {
         let (nodes, cores) = match (request.sharing, request.nodes) {
             (Sharing::Shared, nodes) => {
                 let sockets = whole_sockets(request).saturating_mul(self.1);
-                (u64::from(nodes.unwrap_or(1)), asked.max(sockets))
+                let nodes = nodes.map_or_else(|| self.fewest_of(request), u64::from);
+                (nodes, asked.max(sockets))
             }
             (Sharing::Exclusive, Some(nodes)) => self.whole(u64::from(nodes)),
             (Sharing::Exclusive, None) => self.whole(self.nodes_of(request)),
@@ -81,6 +83,32 @@ impl Shapes {
     /// So many whole nodes, and their cores.
     fn whole(&self, nodes: u64) -> (u64, u64) {
         (nodes, nodes.saturating_mul(self.widest()))
+    }
+
+    /// On how few nodes slots may be.
+    fn fewest_of(&self, request: &Request) -> u64 {
+        let slots = u64::from(request.slots);
+        slots.div_ceil(self.most_on_one(request)).max(1)
+    }
+
+    /// How many slots go on the node on which the most do.
+    fn most_on_one(&self, request: &Request) -> u64 {
+        let on = self.0.iter().map(|shape| slots_on(request, shape));
+        on.max().unwrap_or(u64::from(request.slots)).max(1)
+    }
+
+    /// On how many nodes so many pieces of a request may lie, as many on each or some more, the fewest first: no
+    /// more numbers than there are places on a node.
+    pub fn numbers_of_nodes(&self, request: &Request, pieces: u32) -> Vec<u32> {
+        let in_one = (request.slots / pieces.max(1)).max(1);
+        let most = self.most_on_one(request) / u64::from(in_one);
+        let most = u32::try_from(most)
+            .unwrap_or(u32::MAX)
+            .clamp(1, pieces.max(1));
+        let mut numbers: Vec<u32> = (1..=most).map(|each| pieces.div_ceil(each)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     }
 
     /// On how many nodes slots are, of those on which any goes.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::request::Sharing;
-use super::{Jobspec, JobspecError};
+use super::{Count, Jobspec, JobspecError, TaskCount, Vertex};
 
 /// How a job lies on its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +89,41 @@ impl FromStr for Place {
 }
 
 impl Jobspec {
+    /// How many pieces lie anywhere that its resources are made of, slots or sockets with slots in them; of one
+    /// that names nodes, nodes.
+    pub fn pieces(&self) -> u32 {
+        self.resources.first().map_or(1, |top| top.count.least())
+    }
+
+    /// The same on so many nodes, as if they were named: on each as many pieces or some more, and as many
+    /// tasks in all.
+    pub(crate) fn on_nodes(&self, nodes: u32, ntasks: u32) -> Jobspec {
+        let mut jobspec = self.clone();
+        let pieces = self.pieces();
+        let each = pieces.div_ceil(nodes.max(1));
+        for top in &mut jobspec.resources {
+            let within = Vertex {
+                count: Count::Exactly(each),
+                ..top.clone()
+            };
+            *top = Vertex {
+                kind: "node".to_owned(),
+                count: Count::Exactly(nodes),
+                unit: None,
+                exclusive: None,
+                with: vec![within],
+                label: None,
+                id: None,
+            };
+        }
+        if u64::from(each) * u64::from(nodes) != u64::from(pieces) {
+            for task in &mut jobspec.tasks {
+                task.count = TaskCount::Total(ntasks);
+            }
+        }
+        jobspec
+    }
+
     /// Whether its nodes are nobody else's by `attributes.system.place`.
     pub(super) fn place(&self) -> Result<Sharing, JobspecError> {
         let Some(value) = self.attributes.system.other.get("place") else {

@@ -17,7 +17,7 @@ use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::held::{Fate, Held};
 use eddy_wire::id::{JobId, Seq};
-use eddy_wire::jobspec::{Sharing, Work};
+use eddy_wire::jobspec::{Sharing, Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::update;
@@ -119,7 +119,8 @@ impl Seen {
         }
     }
 
-    /// What it has. Where it does not say on how many nodes its slots are to lie they count as on one.
+    /// What it has. One that came before nodes were limited, and does not say on how many its slots are to
+    /// lie, counts as on one.
     fn holds(&self) -> Option<Taken> {
         let set = &self.grant.as_ref()?.set;
         let request = &self.submit.spec.request;
@@ -413,7 +414,10 @@ impl Limited {
         let lets = |seen: &Seen, (whose, limits): &(Whose, Limits)| {
             let through = self.jobs.values().filter(|job| job.is_through());
             let taken = self.sum(whose, through, |job| Some(job.least()));
-            taken.jobs == 0 && limits.core_minutes.is_none() && seen.least().over(limits).is_none()
+            // On how many nodes one counts that came before the limit is not known here.
+            let is_known = limits.nodes.is_none() || !is_spread(&seen.submit);
+            let is_free = taken.jobs == 0 && seen.least().over(limits).is_none();
+            is_known && is_free && limits.core_minutes.is_none()
         };
         let waiting = self.jobs.iter().filter(|(_, seen)| waits(seen));
         let mut forgotten = waiting.filter(|(_, seen)| {
@@ -431,6 +435,11 @@ impl Limited {
             return Ok(());
         }
         for (whose, limits) in self.rules.of(submit) {
+            if limits.nodes.is_some() && is_spread(submit) {
+                return Err(format!(
+                    "job {id} was taken without saying on how many nodes it lies, and {whose} limits them"
+                ));
+            }
             let Some(most) = limits.submitted_jobs else {
                 continue;
             };
@@ -445,4 +454,12 @@ impl Limited {
         }
         Ok(())
     }
+}
+
+/// Whether it may lie on any number of nodes, whoever is to say how many it has.
+fn is_spread(submit: &Submit) -> bool {
+    let request = &submit.spec.request;
+    let is_own = matches!(request.work, Work::Tasks | Work::Instance { name: None });
+    let is_anywhere = request.nodes.is_none() && request.takes == Takes::Resources;
+    is_own && is_anywhere && submit.spec.jobspec.pieces() > 1
 }
