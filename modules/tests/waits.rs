@@ -115,3 +115,38 @@ fn a_job_starts_once_the_other_has_ended_well_and_its_time_has_come() {
     assert_eq!(i.starts()[0].part, part(2, 0));
     assert_eq!(i.signals(), []);
 }
+
+#[test]
+fn who_waits_for_its_name_is_let_go_when_that_is_anothers_no_more() {
+    let mut i = Instance::with(1);
+    let named = |name: &str, single: &Value| json!({"job": {"name": name}, "dependencies": single});
+    let late = json!([{"scheme": "begin-time", "value": "4000000000"}]);
+    let single = json!([{"scheme": "singleton", "value": ""}]);
+    i.submit(0, 1, &named("a", &late));
+    i.submit(0, 1, &named("a", &single));
+    i.submit(0, 1, &named("b", &single));
+    i.started(3, 0);
+    i.submit(0, 1, &named("c", &late));
+    i.submit(0, 1, &named("a", &single));
+    let rename = |i: &mut Instance, job: u64, name: &str| {
+        let body = json!({"jobs": {"ranges": [[job, job]]}, "set": {"name": name}});
+        let reply = i.call("job.update", &body);
+        assert!(reply.contains("\"count\":1"), "{reply}");
+    };
+    let is_let_go = |i: &Instance, job: u64| i.life(job, "submit").contains(&"depend");
+    assert!(!is_let_go(&i, 2));
+    rename(&mut i, 1, "b");
+    assert!(is_let_go(&i, 2), "it is the first `a`");
+    // The fifth waits for the second, and the fourth for nobody.
+    assert!(!is_let_go(&i, 5));
+    rename(&mut i, 5, "c");
+    assert!(!is_let_go(&i, 5), "the fourth is `c`");
+    rename(&mut i, 5, "d");
+    assert!(is_let_go(&i, 5), "it is the first `d`");
+    // What was renamed and ends holds up nobody who comes later.
+    cancel(&mut i, 1);
+    i.started(2, 0);
+    i.ended(2, 0, ended(0, None));
+    i.submit(0, 1, &named("a", &single));
+    assert!(is_let_go(&i, 6));
+}

@@ -9,6 +9,7 @@
 //! proposed twice before its record is folded.
 
 mod array;
+mod names;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +23,9 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::time::{Span, Time};
 
 use crate::ended::Ended;
-use crate::row::name;
 use crate::timers::Timers;
 use array::Arrays;
+use names::Names;
 use verdict::{End, Met, judged};
 
 /// The jobs of the instance that are not done with.
@@ -51,52 +52,6 @@ pub(super) struct Waits {
     asked: BTreeSet<JobId>,
     /// Those that it could not answer about, and when to ask again.
     unanswered: BTreeSet<JobId>,
-}
-
-/// The jobs that are not over, by user and name; kept from the first job on that waits for its name.
-#[derive(Default)]
-enum Names {
-    #[default]
-    Unasked,
-    Kept(BTreeMap<(u32, String), BTreeSet<JobId>>),
-}
-
-impl Names {
-    fn insert(&mut self, job: &Job) {
-        if let Names::Kept(names) = self {
-            let jobs = names.entry((job.submit.user, name(&job.submit)));
-            jobs.or_default().insert(job.id);
-        }
-    }
-
-    /// Whether no earlier one is left.
-    fn is_first(&mut self, jobs: &Jobs, job: &Job) -> bool {
-        if let Names::Unasked = self {
-            *self = Names::Kept(BTreeMap::new());
-            let open = |job: &&Job| job.state != JobState::Inactive;
-            jobs.values().filter(open).for_each(|job| self.insert(job));
-        }
-        let Names::Kept(names) = self else {
-            return false;
-        };
-        let same = names.get(&(job.submit.user, name(&job.submit)));
-        same.is_none_or(|same| same.first().is_none_or(|first| *first >= job.id))
-    }
-
-    /// Takes a job that is over out; who is first of its name now.
-    fn remove(&mut self, job: &Job) -> Option<JobId> {
-        let Names::Kept(names) = self else {
-            return None;
-        };
-        let key = (job.submit.user, name(&job.submit));
-        let same = names.get_mut(&key)?;
-        same.remove(&job.id);
-        let first = same.first().copied();
-        if first.is_none() {
-            names.remove(&key);
-        }
-        first
-    }
 }
 
 impl Waits {
@@ -127,6 +82,7 @@ impl Waits {
                 self.enter(now, jobs, job, out);
                 self.wake(now, out);
             }
+            Kind::JobspecUpdate(_) => self.renamed(now, jobs, job, out),
             Kind::Start => self.target_moved(now, jobs, job.id, out),
             Kind::Urgency(..) => {
                 if self.left.contains_key(&job.id) {
@@ -345,11 +301,26 @@ impl Waits {
         self.leave(job);
         self.ended.note(job.id, End::of_job(job));
         self.target_moved(now, jobs, job.id, out);
-        if let Some(first) = self.names.remove(job) {
-            self.look(now, jobs, first, |need| *need == Need::Singleton, out);
+        if let Some(first) = self.names.remove(job.id) {
+            self.look_alone(now, jobs, first, out);
         }
         self.arrays.over(job);
         self.pump(now, job, out);
+    }
+
+    /// It may have another name now: who waited for the old one, and whether it waits for the new one itself.
+    fn renamed(&mut self, now: Time, jobs: &Jobs, job: &Job, out: &mut Outbox) {
+        let Some(first) = self.names.renamed(job) else {
+            return;
+        };
+        for id in first.into_iter().chain([job.id]) {
+            self.look_alone(now, jobs, id, out);
+        }
+    }
+
+    /// Looks whether it is the first of its name.
+    fn look_alone(&mut self, now: Time, jobs: &Jobs, id: JobId, out: &mut Outbox) {
+        self.look(now, jobs, id, |need| *need == Need::Singleton, out);
     }
 
     /// It waits no longer, whatever comes.
