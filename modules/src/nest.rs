@@ -78,6 +78,8 @@ pub struct Nest {
     below: BTreeMap<JobId, Child>,
     /// The children that were declared.
     by_name: BTreeMap<String, JobId>,
+    /// Which instances they are: a child that ended comes again as the same.
+    declared_ids: BTreeMap<String, String>,
     /// Jobs that are ground for a child, and of which.
     grounds: BTreeMap<JobId, JobId>,
     /// Ranks that this instance is to give back itself.
@@ -301,6 +303,10 @@ impl Nest {
         let below = self.below.get_mut(&job);
         if let Some(child) = self.children.get_mut(&job).or(below) {
             child.apply(record);
+            if let (Some(name), Kind::Adopt(adoption)) = (&child.declared, &record.event.kind) {
+                self.declared_ids
+                    .insert(name.clone(), adoption.instance.clone());
+            }
         }
         if let Kind::Requeue(_) = record.event.kind {
             self.children.extend(self.below.remove_entry(&job));
@@ -321,6 +327,7 @@ impl Nest {
             children: BTreeMap::new(),
             below: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            declared_ids: BTreeMap::new(),
             grounds: BTreeMap::new(),
             leaving: Leaving::default(),
             passes: Passes::new(settings),

@@ -536,3 +536,21 @@ fn an_instance_under_the_id_of_another_is_refused() {
     adopt(&mut stand, 2, OWN);
     assert!(stand.names(OWN).contains(&"adopt"));
 }
+
+#[test]
+fn the_id_of_a_queue_instance_is_nobody_elses_between_two_of_its_jobs() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, 1, BATCH);
+    stand.tell(Arrival::ShellDead(Epoch(3)));
+    stand.tell(Arrival::ShellDead(Epoch(4)));
+    assert!(stand.names(BATCH).ends_with(&["clean"]));
+    let text = refused(&mut stand, USER, |hello| {
+        hello.instance = format!("child-{BATCH}");
+    });
+    assert_eq!(
+        text,
+        format!(
+            "instance: `child-{BATCH}` given, which is queue instance batch; job {OWN} has to have an id of its own"
+        )
+    );
+}

@@ -63,6 +63,18 @@ impl Nest {
             );
             return Err(Refusal::new(Code::Conflict, text));
         }
+        // Between two jobs of it, too, the id of a declared instance is nobody else's.
+        let mut others = self
+            .declared_ids
+            .iter()
+            .filter(|(name, _)| child.declared.as_ref() != Some(*name));
+        if let Some((name, _)) = others.find(|(_, id)| **id == body.instance) {
+            let text = format!(
+                "instance: `{}` given, which is queue instance {name}; job {job} has to have an id of its own",
+                body.instance
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
         if body.leader < child.told.leader {
             let text = format!(
                 "leader: epoch {} given, the leader of epoch {} has said hello",
