@@ -65,10 +65,10 @@ use served::Served;
 use specs::Specs;
 use submission::Submission;
 
-/// How many submissions wait for job numbers from the parent.
-const HELD_MAX: usize = 1000;
-/// Bytes of their jobspecs.
-const HELD_BYTES: usize = 64 << 20;
+/// How many submissions wait for one thing; of one user half of that.
+const HELD_MAX: usize = 2000;
+/// Bytes of their jobspecs; of one user half of that.
+const HELD_BYTES: usize = 128 << 20;
 
 /// Takes submissions.
 pub struct Ingest {

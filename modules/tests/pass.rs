@@ -543,13 +543,15 @@ fn few_wait_for_the_parent_and_all_are_answered_at_the_end() {
     let refused = refusals(&stand.submit(CLIENT, USER, json!({})));
     assert_eq!(
         refused,
-        [
-            "1000 submissions wait for this instance's parent; the limit `held submissions` is \
-             1000"
-        ]
+        [format!(
+            "1000 submissions of user {USER} wait for this instance's parent; the limit `held submissions` is \
+                 1000 for one user"
+        )]
     );
+    // Another user has room.
+    assert!(refusals(&stand.submit(CLIENT, USER + 1, json!({}))).is_empty());
     let refused = refusals(&stand.tell(Arrival::Stop));
-    assert_eq!(refused.len(), 1000);
+    assert_eq!(refused.len(), 1001);
     assert_eq!(refused[0], "the instance is shutting down");
 }
 
@@ -564,10 +566,10 @@ fn large_submissions_do_not_fill_the_memory_while_they_wait() {
     let refused = refusals(&large(&mut stand));
     assert_eq!(
         refused,
-        [
-            "21 submissions wait for this instance's parent; the limit `held submissions` is 64 \
-             MiB"
-        ]
+        [format!(
+            "21 submissions of user {USER} wait for this instance's parent; the limit `held submissions` is \
+                 64 MiB for one user"
+        )]
     );
 }
 

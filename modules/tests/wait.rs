@@ -80,3 +80,34 @@ fn a_listing_of_all_numbers_there_may_be_is_one_of_what_there_is() {
         "{reversed}"
     );
 }
+
+#[test]
+fn the_jobs_that_all_calls_of_a_user_wait_for_have_a_limit() {
+    let mut i = Instance::with(1);
+    let late = json!({"dependencies": [{"scheme": "begin-time", "value": "4000000000"}]});
+    let jobs = 2_000;
+    (0..jobs).for_each(|_| drop(i.submit(0, 1, &late)));
+    let all = json!({"ranges": [[1, jobs]]});
+    for _ in 0..4_000_000 / jobs {
+        assert_eq!(i.call("job.wait", &all), "");
+    }
+    let refused = i.call("job.wait", &all);
+    assert!(
+        refused.contains("limit `waited jobs` is 4000000"),
+        "{refused}"
+    );
+    let roles = i.sender.1;
+    let first = std::mem::replace(&mut i.sender, (8, roles));
+    assert_eq!(i.call("job.wait", &all), "", "another user has as much");
+    i.sender = first;
+    i.call(
+        "job.raise",
+        &json!({"jobs": {"ranges": [[1, 1]]}, "type": "cancel"}),
+    );
+    let others = json!({"ranges": [[2, jobs]]});
+    assert_eq!(
+        i.call("job.wait", &others),
+        "",
+        "each call waits for one less"
+    );
+}

@@ -217,8 +217,9 @@ impl Ingest {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         self.is_open()?;
-        let waiting = self.above.waiting.values().map(|waiting| waiting.bytes);
-        has_room("this instance's parent", waiting, bytes)?;
+        let waiting = self.above.waiting.values();
+        let waiting = waiting.map(|waiting| (waiting.handed.user, waiting.bytes));
+        has_room("this instance's parent", waiting, (request.uid, bytes))?;
         let submission: SubmitRequest = request.parse()?;
         let handed = Box::new(HandedUp {
             user: request.uid,

@@ -83,8 +83,9 @@ impl Ingest {
         }
         self.is_open()?;
         let waiting = self.filters.waiting.values();
-        let waiting = waiting.map(|waiting| waiting.submission.bytes());
-        has_room("filters", waiting, submission.bytes())?;
+        let waiting =
+            waiting.map(|Waiting { submission, .. }| (submission.user, submission.bytes()));
+        has_room("filters", waiting, (submission.user, submission.bytes()))?;
         let filters = Arc::clone(&self.filters.all);
         self.ask_filter(
             now,

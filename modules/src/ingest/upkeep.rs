@@ -143,8 +143,9 @@ impl Ingest {
         if u64::from(submission.count()) > ID_BLOCK {
             return Err(too_many(submission.count()));
         }
-        let held = self.held.iter().map(Submission::bytes);
-        has_room("job numbers from the parent", held, submission.bytes())?;
+        let held = self.held.iter().map(|held| (held.user, held.bytes()));
+        let (user, bytes) = (submission.user, submission.bytes());
+        has_room("job numbers from the parent", held, (user, bytes))?;
         self.held.push_back(submission);
         self.ask_numbers(out);
         Ok(())
@@ -200,21 +201,39 @@ impl Ingest {
     }
 }
 
-/// Whether one more submission may wait for this; the others have jobspecs of these sizes.
+/// What all may have of held submissions is so many times what one user may.
+const SHARES: usize = 2;
+
+/// Whether one more submission of a user may wait for this; the others are of these users and have jobspecs of
+/// these sizes. Nobody has more than half of the room, so that there is some for others.
 pub(super) fn has_room(
     what: &str,
-    others: impl ExactSizeIterator<Item = usize>,
-    bytes: usize,
+    others: impl Iterator<Item = (u32, usize)>,
+    (user, bytes): (u32, usize),
 ) -> Result<(), Refusal> {
-    let number = others.len();
-    let full = match () {
-        () if number >= HELD_MAX => HELD_MAX.to_string(),
-        () if others.sum::<usize>() + bytes > HELD_BYTES => {
-            format!("{} MiB", HELD_BYTES >> 20)
+    let (mut all, mut own) = ((0, bytes), (0, bytes));
+    for (of, bytes) in others {
+        let add = |to: &mut (usize, usize)| *to = (to.0 + 1, to.1.saturating_add(bytes));
+        add(&mut all);
+        if of == user {
+            add(&mut own);
         }
-        () => return Ok(()),
+    }
+    let full = |(number, sum): (usize, usize), part: usize| match () {
+        () if number >= HELD_MAX / part => Some((HELD_MAX / part).to_string()),
+        () if sum > HELD_BYTES / part => Some(format!("{} MiB", (HELD_BYTES / part) >> 20)),
+        () => None,
     };
-    let text =
-        format!("{number} submissions wait for {what}; the limit `held submissions` is {full}");
+    let text = match (full(all, 1), full(own, SHARES)) {
+        (Some(full), _) => format!(
+            "{} submissions wait for {what}; the limit `held submissions` is {full}",
+            all.0
+        ),
+        (None, Some(full)) => format!(
+            "{} submissions of user {user} wait for {what}; the limit `held submissions` is {full} for one user",
+            own.0
+        ),
+        (None, None) => return Ok(()),
+    };
     Err(Refusal::new(Code::Busy, text))
 }

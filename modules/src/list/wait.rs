@@ -20,6 +20,8 @@ use crate::row;
 
 /// Most jobs one call may wait for.
 const WAIT_JOBS_MAX: u64 = 1_000_000;
+/// Most jobs of which the ends are waited for by all calls of one user together, each counted for each call.
+const WAITED_MAX: usize = 4_000_000;
 /// Most ends kept for one call before they are told.
 const GATHERED_MAX: usize = 1_024;
 
@@ -29,12 +31,15 @@ pub(super) struct Waiters {
     calls: BTreeMap<u64, Waiter>,
     callers: Callers,
     by_job: BTreeMap<JobId, Vec<u64>>,
+    /// How many jobs the calls of each user wait for.
+    by_user: BTreeMap<u32, usize>,
     /// When ends that are kept are to be told, and of which call.
     due: BTreeSet<(Time, u64)>,
 }
 
 struct Waiter {
     caller: Caller,
+    user: u32,
     /// Jobs in memory that have not ended.
     left: BTreeSet<JobId>,
     /// Jobs the journal is asked for, of that user only.
@@ -58,6 +63,7 @@ impl Waiters {
         check(&set)?;
         let mut waiter = Waiter {
             caller: request.caller,
+            user: request.uid,
             left: BTreeSet::new(),
             asked: None,
             gather: gather.clamp(Span::ZERO, GATHER_MAX),
@@ -81,6 +87,7 @@ impl Waiters {
                 }
             }
         }
+        self.has_room(request.uid, waiter.left.len())?;
         if !ended.is_empty() {
             out.part(request.caller, &ended, Bytes::new());
         }
@@ -88,6 +95,18 @@ impl Waiters {
             waiter.asked = Some((without(&set, &here), only));
         }
         self.enter(tag, waiter, out)
+    }
+
+    /// Whether so many more may be waited for by this user.
+    fn has_room(&self, user: u32, more: usize) -> Result<(), Refusal> {
+        let waited = self.by_user.get(&user).copied().unwrap_or_default();
+        if waited + more <= WAITED_MAX {
+            return Ok(());
+        }
+        let text = format!(
+            "jobs: {more} given, user {user} waits for {waited} by other calls; the limit `waited jobs` is {WAITED_MAX}"
+        );
+        Err(Refusal::new(Code::Busy, text))
     }
 
     fn enter(
@@ -99,6 +118,7 @@ impl Waiters {
         for id in &waiter.left {
             self.by_job.entry(*id).or_default().push(tag);
         }
+        *self.by_user.entry(waiter.user).or_default() += waiter.left.len();
         let asked = waiter.asked.clone();
         self.callers.insert(waiter.caller, tag);
         self.calls.insert(tag, waiter);
@@ -167,6 +187,7 @@ impl Waiters {
             if !waiter.left.remove(&job.id) {
                 continue;
             }
+            less(&mut self.by_user, waiter.user, 1);
             waiter.gathered.push(end.clone());
             if waiter.gather == Span::ZERO || waiter.gathered.len() >= GATHERED_MAX {
                 self.tell(tag, out);
@@ -227,6 +248,7 @@ impl Waiters {
             return;
         };
         self.callers.remove(waiter.caller, tag);
+        less(&mut self.by_user, waiter.user, waiter.left.len());
         if let Some(at) = waiter.due {
             self.due.remove(&(at, tag));
         }
@@ -237,6 +259,16 @@ impl Waiters {
                     self.by_job.remove(&id);
                 }
             }
+        }
+    }
+}
+
+/// So many are not waited for any more.
+fn less(by_user: &mut BTreeMap<u32, usize>, user: u32, by: usize) {
+    if let Some(waited) = by_user.get_mut(&user) {
+        *waited = waited.saturating_sub(by);
+        if *waited == 0 {
+            by_user.remove(&user);
         }
     }
 }

@@ -7,8 +7,9 @@
 //! answer after 1 s, then 2 s, ... 60 s, in which whoever asks is told so at once. A line that a process
 //! ended on is asked once more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::ops::Bound;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,35 @@ struct Letter {
     asked: Box<Asked>,
     /// When a ruling is due.
     by: Instant,
+}
+
+/// The submissions that wait for a filter. Users take turns, so that nobody waits for all of another's.
+#[derive(Default)]
+struct Line {
+    of: BTreeMap<u32, VecDeque<Letter>>,
+    /// Whose turn was last.
+    last: u32,
+}
+
+impl Line {
+    fn push(&mut self, letter: Letter) {
+        let own = self.of.entry(letter.asked.user).or_default();
+        own.push_back(letter);
+    }
+
+    fn next(&mut self) -> Option<Letter> {
+        let mut after = self
+            .of
+            .range((Bound::Excluded(self.last), Bound::Unbounded));
+        let (user, _) = after.next().or_else(|| self.of.first_key_value())?;
+        self.last = *user;
+        let own = self.of.get_mut(&self.last)?;
+        let letter = own.pop_front();
+        if own.is_empty() {
+            self.of.remove(&self.last);
+        }
+        letter
+    }
 }
 
 impl Filters {
@@ -133,14 +163,22 @@ impl Attendant {
     }
 
     async fn serve(mut self, mut letters: UnboundedReceiver<Letter>, inside: Inside) {
+        let mut line = Line::default();
         loop {
-            let letter = tokio::select! {
-                biased;
-                letter = letters.recv() => letter,
-                () = self.idle() => continue,
+            while let Ok(letter) = letters.try_recv() {
+                line.push(letter);
+            }
+            let Some(letter) = line.next() else {
+                let letter = tokio::select! {
+                    biased;
+                    letter = letters.recv() => letter,
+                    () = self.idle() => continue,
+                };
+                // Nobody is to ask any more.
+                let Some(letter) = letter else { return };
+                line.push(letter);
+                continue;
             };
-            // Nobody is to ask any more.
-            let Some(letter) = letter else { return };
             let tag = letter.tag;
             let ruling = self.rule(letter).await;
             if let Ruling::Failed(why) = &ruling {
