@@ -7,6 +7,7 @@
 mod check;
 mod cost;
 mod days;
+mod size;
 mod whose;
 
 use std::cell::OnceCell;
@@ -62,6 +63,8 @@ struct Stage {
     state: JobState,
     /// Since when it holds what it does, and how many cores that is.
     since: Option<(Time, u64)>,
+    /// How many cores it was granted as it began.
+    granted: u64,
     /// On how many nodes that is.
     nodes: u64,
     /// Its place in the queue; 0 is held by its user.
@@ -72,6 +75,7 @@ impl Stage {
     const FIRST: Stage = Stage {
         state: JobState::New,
         since: None,
+        granted: 0,
         nodes: 0,
         place: 0,
     };
@@ -82,7 +86,11 @@ impl Stage {
         match kind {
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
                 let cores = grant.set.nodes.values().map(|node| node.cores.len());
-                next.since = Some((t, cores.fold(0, u64::saturating_add)));
+                let cores = cores.fold(0, u64::saturating_add);
+                next.since = Some((t, cores));
+                if let Kind::Alloc(_) = kind {
+                    next.granted = cores;
+                }
                 next.nodes = grant.set.nodes.len() as u64;
             }
             Kind::Free | Kind::Release(_, Final::Free(_)) => next.since = None,
@@ -109,21 +117,30 @@ impl Seen {
         }
     }
 
-    /// What it takes of limits: an instance what it has left of what it asked for, and that is what it
-    /// will have. Who is suspended has his cores again one day.
+    /// What it takes of limits: what it has, where it has that, and no more than what it asked for. An instance
+    /// may have given some of it back; whole nodes may be narrower than the widest. Who is suspended has
+    /// his cores again one day. On how many nodes one lies that names none is known now.
     fn takes(&self, asked: Cost) -> Cost {
-        match (&self.spec.request.work, self.stage.since) {
-            (Work::Instance { .. }, Some((_, cores))) if cores > 0 => Cost {
-                nodes: asked.nodes.min(self.stage.nodes),
-                cores: asked.cores.min(cores),
-                ..asked
+        let request = &self.spec.request;
+        let cores = match (self.stage.since, &request.work) {
+            (Some((_, left)), Work::Instance { .. }) => left,
+            (Some(_), Work::Tasks | Work::Ground { .. }) => self.stage.granted,
+            (None, _) => 0,
+        };
+        if cores == 0 {
+            return asked;
+        }
+        let cores = asked.cores.min(cores);
+        let limit = request.duration.unwrap_or(0).max(0).unsigned_abs();
+        Cost {
+            nodes: match request.nodes {
+                Some(_) => asked.nodes.min(self.stage.nodes),
+                None => self.stage.nodes,
             },
-            // It came before there was a limit of nodes: how many it has is known now.
-            (_, Some(_)) if self.spec.request.nodes.is_none() => Cost {
-                nodes: self.stage.nodes,
-                ..asked
-            },
-            _ => asked,
+            cores,
+            work: asked
+                .work
+                .map(|work| work.min(u128::from(cores) * u128::from(limit))),
         }
     }
 
@@ -459,54 +476,6 @@ impl Limits {
     /// The same as of the last record.
     pub fn binding_then(&self, id: JobId) -> Option<Bound> {
         self.binding(self.t, id)
-    }
-
-    /// The most cores that a job may be given.
-    pub fn most_cores(&self, spec: &Spec) -> u64 {
-        self.shapes.most_cores(&spec.request)
-    }
-
-    /// Whether a limit of how many nodes or cores may be had counts for a job like this.
-    pub fn is_of_size(&self, user: u32, party: &Party, spec: &Spec) -> bool {
-        let all = self.bound_by(party, user, spec).into_iter();
-        let mut given = all.filter_map(|whose| self.given(&whose));
-        given.any(|given| {
-            given.nodes.is_some() || given.cores.is_some() || given.core_minutes.is_some()
-        })
-    }
-
-    /// Whose limit of how many nodes may be had counts for a job like this, if any does.
-    pub fn of_nodes(&self, user: u32, party: &Party, spec: &Spec) -> Option<Whose> {
-        let mut all = self.bound_by(party, user, spec).into_iter();
-        all.find(|whose| self.given(whose).is_some_and(|given| given.nodes.is_some()))
-    }
-
-    /// On how many nodes so many pieces of a job may lie that go anywhere, the fewest first.
-    pub fn numbers_of_nodes(&self, spec: &Spec, pieces: u32) -> Vec<u32> {
-        self.shapes.numbers_of_nodes(&spec.request, pieces)
-    }
-
-    /// A limit of what may run at a time, of those that count for a job like this.
-    pub fn of_running(&self, user: u32, party: &Party, spec: &Spec) -> Option<Whose> {
-        self.all_of_running(user, party, spec).into_iter().next()
-    }
-
-    /// All of them.
-    pub fn all_of_running(&self, user: u32, party: &Party, spec: &Spec) -> Vec<Whose> {
-        let mut all = self.bound_by(party, user, spec);
-        all.retain(|whose| {
-            self.given(whose).is_some_and(|given| {
-                let counts = [given.running_jobs, given.nodes, given.cores];
-                given.core_minutes.is_some() || counts.iter().any(Option::is_some)
-            })
-        });
-        all
-    }
-
-    /// The same of a job that is there.
-    pub fn of_running_with(&self, id: JobId) -> Option<Whose> {
-        let seen = self.jobs.get(&id)?;
-        self.of_running(seen.user, &seen.party, &seen.spec)
     }
 
     /// What keeps so many jobs like this from being taken at all.

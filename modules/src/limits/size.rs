@@ -1,0 +1,57 @@
+//! How much a job may come to have, and whose limits of that count for it.
+
+use eddy_wire::account::Party;
+use eddy_wire::id::JobId;
+use eddy_wire::spec::Spec;
+
+use super::{Limits, Whose};
+
+impl Limits {
+    /// The most cores that a job may be given.
+    pub fn most_cores(&self, spec: &Spec) -> u64 {
+        self.shapes.most_cores(&spec.request)
+    }
+
+    /// Whether a limit of how many nodes or cores may be had counts for a job like this.
+    pub fn is_of_size(&self, user: u32, party: &Party, spec: &Spec) -> bool {
+        let all = self.bound_by(party, user, spec).into_iter();
+        let mut given = all.filter_map(|whose| self.given(&whose));
+        given.any(|given| {
+            given.nodes.is_some() || given.cores.is_some() || given.core_minutes.is_some()
+        })
+    }
+
+    /// Whose limit of how many nodes may be had counts for a job like this, if any does.
+    pub fn of_nodes(&self, user: u32, party: &Party, spec: &Spec) -> Option<Whose> {
+        let mut all = self.bound_by(party, user, spec).into_iter();
+        all.find(|whose| self.given(whose).is_some_and(|given| given.nodes.is_some()))
+    }
+
+    /// On how many nodes so many pieces of a job may lie that go anywhere, the fewest first.
+    pub fn numbers_of_nodes(&self, spec: &Spec, pieces: u32) -> Vec<u32> {
+        self.shapes.numbers_of_nodes(&spec.request, pieces)
+    }
+
+    /// A limit of what may run at a time, of those that count for a job like this.
+    pub fn of_running(&self, user: u32, party: &Party, spec: &Spec) -> Option<Whose> {
+        self.all_of_running(user, party, spec).into_iter().next()
+    }
+
+    /// All of them.
+    pub fn all_of_running(&self, user: u32, party: &Party, spec: &Spec) -> Vec<Whose> {
+        let mut all = self.bound_by(party, user, spec);
+        all.retain(|whose| {
+            self.given(whose).is_some_and(|given| {
+                let counts = [given.running_jobs, given.nodes, given.cores];
+                given.core_minutes.is_some() || counts.iter().any(Option::is_some)
+            })
+        });
+        all
+    }
+
+    /// The same of a job that is there.
+    pub fn of_running_with(&self, id: JobId) -> Option<Whose> {
+        let seen = self.jobs.get(&id)?;
+        self.of_running(seen.user, &seen.party, &seen.spec)
+    }
+}
