@@ -329,6 +329,14 @@ impl Ingest {
         if let Some(spec) = spec {
             submission.amend(self.specs.share(spec));
         }
+        if submission.taken.is_some() {
+            // It is known as it is where it was taken, and may run there.
+            return Ok(());
+        }
+        let (spec, of) = (&submission.spec, (submission.user, &submission.party));
+        if let Some(placed) = self.on_counted_nodes(of, spec, self.queues.rules(spec))? {
+            submission.amend(self.specs.share(placed));
+        }
         Ok(())
     }
 
@@ -342,9 +350,7 @@ impl Ingest {
         let party = self.parties.charter().party(user, spec, rules)?;
         let time = self.queues.time(&party, spec, self.served.left(now));
         let timed = time.map(|time| spec.with(None, Some(time.0)));
-        let spec = timed.as_ref().unwrap_or(spec);
-        let placed = self.on_counted_nodes((user, &party), spec, rules)?;
-        Ok((placed.or(timed).or(queued), party))
+        Ok((timed.or(queued), party))
     }
 
     /// Reads a submission: what is wrong with it now will always be.
