@@ -52,29 +52,7 @@ impl Nest {
             );
             return Err(Refusal::new(Code::Conflict, text));
         }
-        // What hosts its ranks knows it by its id alone.
-        let has_it = |adoption: &Adoption| adoption.instance == body.instance;
-        let mut others = self.children.values().filter(|other| other.id() != job);
-        if let Some(other) = others.find(|other| other.adoption().is_some_and(has_it)) {
-            let text = format!(
-                "instance: `{}` given, which is {}; job {job} has to have an id of its own",
-                body.instance,
-                other.title()
-            );
-            return Err(Refusal::new(Code::Conflict, text));
-        }
-        // Between two jobs of it, too, the id of a declared instance is nobody else's.
-        let mut others = self
-            .declared_ids
-            .iter()
-            .filter(|(name, _)| child.declared.as_ref() != Some(*name));
-        if let Some((name, _)) = others.find(|(_, id)| **id == body.instance) {
-            let text = format!(
-                "instance: `{}` given, which is queue instance {name}; job {job} has to have an id of its own",
-                body.instance
-            );
-            return Err(Refusal::new(Code::Conflict, text));
-        }
+        self.is_its_own(child, &body.instance)?;
         if body.leader < child.told.leader {
             let text = format!(
                 "leader: epoch {} given, the leader of epoch {} has said hello",
@@ -109,6 +87,28 @@ impl Nest {
         self.changed(now, job, out);
         self.watch_pulses(now, out);
         Ok(())
+    }
+
+    /// Whether an instance that says hello has an id that no other has.
+    fn is_its_own(&self, child: &Child, instance: &str) -> Result<(), Refusal> {
+        let job = child.id();
+        // What hosts its ranks knows it by its id alone.
+        let has_it = |adoption: &Adoption| adoption.instance == instance;
+        let mut others = self.children.values().filter(|other| other.id() != job);
+        let other = others.find(|other| other.adoption().is_some_and(has_it));
+        // Between two jobs of it, too, the id of a declared instance is nobody else's.
+        let mut kept = self.declared_ids.iter();
+        let kept =
+            kept.find(|(name, id)| child.declared.as_ref() != Some(*name) && *id == instance);
+        let whose = match (other, kept) {
+            (Some(other), _) => other.title(),
+            (None, Some((name, _))) => format!("queue instance {name}"),
+            (None, None) => return Ok(()),
+        };
+        let text = format!(
+            "instance: `{instance}` given, which is {whose}; job {job} has to have an id of its own"
+        );
+        Err(Refusal::new(Code::Conflict, text))
     }
 
     /// The child a request is of, which may speak for it.
