@@ -23,6 +23,7 @@ pub mod sched;
 
 pub mod lending;
 
+mod named;
 pub mod requires;
 
 pub mod exec;

@@ -247,7 +247,7 @@ pub struct Outcome {
 pub struct Question {
     /// Chosen by who asks; comes back with the answer.
     pub tag: u64,
-    /// First and last of each range of jobs; `None` is all that wait.
+    /// First and last of each range of jobs, in order, without overlaps; `None` is all that wait.
     pub jobs: Option<Vec<(JobId, JobId)>>,
     /// The most to tell of.
     pub most: usize,
@@ -264,8 +264,8 @@ impl Question {
         let Some(ranges) = &self.jobs else {
             return true;
         };
-        let mut ranges = ranges.iter();
-        ranges.any(|(first, last)| (*first..=*last).contains(&job))
+        let at = ranges.partition_point(|(_, last)| *last < job);
+        ranges.get(at).is_some_and(|(first, _)| *first <= job)
     }
 
     /// The same, where only these would ask for what is said of them.

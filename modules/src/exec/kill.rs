@@ -1,11 +1,12 @@
 //! `job.kill`: a signal to the tasks of jobs, which changes no record.
 
 use eddy_broker::{Outbox, Request, Sender};
-use eddy_wire::error::{Code, Refusal};
+use eddy_wire::error::Refusal;
 use eddy_wire::id::JobId;
 use eddy_wire::services::job::{Changed, KillRequest, REFUSED_MAX};
 
 use super::Exec;
+use crate::named;
 
 pub(super) const SIGCONT: i32 = 18;
 /// Why somebody's job is not sent one.
@@ -23,12 +24,9 @@ impl Exec {
         if body.jobs.is_empty() {
             return Err(Refusal::invalid("jobs: none given, at least one is needed"));
         }
+        named::ranges(&body.jobs)?;
         let mut changed = Changed::default();
         for (first, last) in &body.jobs.ranges {
-            if first > last {
-                let text = format!("jobs: {first}-{last} given, a range ends after it begins");
-                return Err(Refusal::new(Code::Invalid, text));
-            }
             let is_seen = self.is_seen(*first, request.sender());
             let has_tasks = self.runs.contains_key(first) || self.away.contains_key(first);
             if first == last && !(has_tasks && is_seen) {

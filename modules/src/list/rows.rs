@@ -12,10 +12,11 @@ use eddy_wire::job::Job;
 use eddy_wire::json;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::message::Type;
-use eddy_wire::services::job::{JOB_RANGES_MAX, JobRow, ListRequest};
+use eddy_wire::services::job::{JobRow, ListRequest};
 
 use super::{Asked, View};
 use crate::ingest::queues;
+use crate::named;
 use crate::row::row;
 
 /// Rows in one part of the answer.
@@ -78,17 +79,7 @@ impl Listings {
             return Ok(None);
         }
         let mut body: ListRequest = request.parse()?;
-        if body.jobs.ranges.len() > JOB_RANGES_MAX {
-            let text = format!(
-                "jobs: {} ranges given, at most {JOB_RANGES_MAX}",
-                body.jobs.ranges.len()
-            );
-            return Err(Refusal::new(Code::TooLarge, text));
-        }
-        if let Some((first, last)) = body.jobs.reversed() {
-            let text = format!("jobs: {first}-{last} given, a range ends after it begins");
-            return Err(Refusal::invalid(text));
-        }
+        named::ranges(&body.jobs)?;
         if let Some(own) = view.shown_to(request.sender()) {
             // Asked for another's: a listing of nothing, as if there were none.
             if body.user.is_some_and(|user| user != own) {

@@ -9,14 +9,12 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::services::job::{
-    GATHER_MAX, JOB_RANGES_MAX, JobEnd, JobSet, ListRequest, WaitRequest,
-};
+use eddy_wire::services::job::{GATHER_MAX, JobEnd, JobSet, ListRequest, WaitRequest};
 use eddy_wire::time::{Span, Time};
 
 use super::{Asked, View};
 use crate::callers::Callers;
-use crate::row;
+use crate::{named, row};
 
 /// Most jobs one call may wait for.
 const WAIT_JOBS_MAX: u64 = 1_000_000;
@@ -277,17 +275,7 @@ fn check(set: &JobSet) -> Result<(), Refusal> {
     if set.is_empty() {
         return Err(Refusal::invalid("jobs: none given, at least one is needed"));
     }
-    if set.ranges.len() > JOB_RANGES_MAX {
-        let text = format!(
-            "jobs: {} ranges given, at most {JOB_RANGES_MAX}",
-            set.ranges.len()
-        );
-        return Err(Refusal::new(Code::TooLarge, text));
-    }
-    if let Some((first, last)) = set.reversed() {
-        let text = format!("jobs: {first}-{last} given, a range ends after it begins");
-        return Err(Refusal::invalid(text));
-    }
+    named::ranges(set)?;
     let total = set.len();
     if total > WAIT_JOBS_MAX {
         let text = format!("jobs: {total} given, at most {WAIT_JOBS_MAX} can be waited for");

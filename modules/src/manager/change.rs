@@ -10,13 +10,14 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
-    self, Changed, JOB_RANGES_MAX, JobSet, REFUSED_MAX, REMARKS_MAX, RaiseRequest, ReleaseRequest,
-    RequeueRequest, Scope, URGENCY_MAX, UrgencyRequest,
+    self, Changed, JobSet, REFUSED_MAX, REMARKS_MAX, RaiseRequest, ReleaseRequest, RequeueRequest,
+    Scope, URGENCY_MAX, UrgencyRequest,
 };
 use eddy_wire::time::Time;
 
 use super::Manager;
 use super::above::ordered_above;
+use crate::named;
 
 /// Longest note or type of an exception in bytes.
 const NOTE_BYTES_MAX: usize = 4096;
@@ -223,13 +224,7 @@ impl Manager {
             }
             Named::Jobs(jobs) => jobs,
         };
-        if jobs.ranges.len() > JOB_RANGES_MAX {
-            let text = format!(
-                "jobs: {} ranges given, at most {JOB_RANGES_MAX}",
-                jobs.ranges.len()
-            );
-            return Err(Refusal::new(Code::TooLarge, text));
-        }
+        named::ranges(jobs)?;
         let mut proposed = Proposed::default();
         let is_seen = |job: &Job| !self.sight.hides(request.sender(), job.submit.user);
         let mut one = |job: &Job| {
@@ -243,10 +238,6 @@ impl Manager {
             }
         };
         for (first, last) in &jobs.ranges {
-            if first > last {
-                let text = format!("jobs: {first}-{last} given, a range ends after it begins");
-                return Err(Refusal::invalid(text));
-            }
             self.jobs
                 .range(*first..=*last)
                 .filter(|(_, job)| is_seen(job))

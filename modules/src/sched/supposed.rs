@@ -19,6 +19,7 @@ use super::Sched;
 use super::asked::may_be_supposed;
 use super::seen::{Order, Seen};
 use crate::ingest::served;
+use crate::named;
 
 impl Sched {
     /// Passes a question on to the planner.
@@ -33,6 +34,7 @@ impl Sched {
     ) -> Result<(), Refusal> {
         let body: ExplainRequest = request.parse()?;
         may_be_supposed(&body)?;
+        body.jobs.iter().try_for_each(named::ranges)?;
         let wants = self.would_want(now, &body);
         let whose = (request, self.shown_to(request));
         self.asked.ask(whose, body, wants, out)
@@ -41,7 +43,6 @@ impl Sched {
     /// The first of those asked about of whom the planner does not know what they would ask for.
     fn would_want(&self, now: Time, body: &ExplainRequest) -> Vec<(JobId, Want)> {
         let ranges = body.jobs.iter().flat_map(|jobs| &jobs.ranges);
-        let ranges = ranges.filter(|(first, last)| first <= last);
         let asked = ranges.flat_map(|(first, last)| self.jobs.range(*first..=*last));
         let is_known = |seen: &Seen| body.suppose.is_nothing() && self.wants(seen);
         let waits = |seen: &Seen| {

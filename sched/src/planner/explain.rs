@@ -110,21 +110,15 @@ impl Planner {
         let gathered = self.gathered(is_asked);
         let more = (asked.count() + below.len() + gathered.len()) as u64;
         let left = question.most - jobs.len();
-        jobs.extend(below.into_iter().take(left).map(|job| self.below(job, now)));
+        jobs.extend(
+            below
+                .into_iter()
+                .take(left)
+                .map(|job| self.below(job, turns.len() as u64, now)),
+        );
         let left = question.most - jobs.len();
-        for (job, seat) in gathered.into_iter().take(left) {
-            let ahead = seat.and_then(|seat| {
-                let mut turns = turns.iter();
-                turns.find(|(_, turn)| *turn == seat)
-            });
-            jobs.push(match ahead {
-                Some((ahead, seat)) => Explained {
-                    job,
-                    ..self.explain(*seat, *ahead, &starts, now)
-                },
-                None => self.incomplete(job, now),
-            });
-        }
+        let gathered = gathered.into_iter().take(left);
+        jobs.extend(self.of_gangs(gathered, &turns, &starts, now));
         Answer {
             tag: question.tag,
             more: more - jobs.len() as u64,
@@ -176,7 +170,7 @@ impl Planner {
     }
 
     /// Why one waits that the policy does not run at all.
-    fn below(&self, job: JobId, now: Time) -> Explained {
+    fn below(&self, job: JobId, ahead: u64, now: Time) -> Explained {
         let priority = self.turns.breakdown(&self.waiting[&job].want, now);
         let threshold = self.policy.priority.threshold.unwrap_or_default();
         Explained {
@@ -185,7 +179,7 @@ impl Planner {
                 value: priority.value.to_string(),
                 threshold: threshold.to_string(),
             },
-            ahead: self.turns(now).len() as u64,
+            ahead,
             start: None,
             priority,
             moved: None,
@@ -194,7 +188,7 @@ impl Planner {
         }
     }
 
-    fn explain(
+    pub(super) fn explain(
         &self,
         turn: Turn,
         ahead: u64,

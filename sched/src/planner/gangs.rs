@@ -209,8 +209,36 @@ impl Planner {
         found
     }
 
+    /// Why those wait, each as who stands for its gang: what that is told is found once.
+    pub(super) fn of_gangs(
+        &self,
+        asked: impl Iterator<Item = (JobId, Option<Turn>)>,
+        turns: &[(u64, Turn)],
+        starts: &BTreeMap<JobId, Time>,
+        now: Time,
+    ) -> Vec<Explained> {
+        let mut told: BTreeMap<JobId, Explained> = BTreeMap::new();
+        let mut all = Vec::new();
+        for (job, seat) in asked {
+            let ahead = seat.and_then(|seat| turns.iter().find(|(_, turn)| *turn == seat));
+            all.push(match ahead {
+                Some((ahead, seat)) => {
+                    let of_seat = told.entry(seat.job);
+                    let of_seat =
+                        of_seat.or_insert_with(|| self.explain(*seat, *ahead, starts, now));
+                    Explained {
+                        job,
+                        ..of_seat.clone()
+                    }
+                }
+                None => self.incomplete(job, turns.len() as u64, now),
+            });
+        }
+        all
+    }
+
     /// Why one waits whose gang is not whole.
-    pub(super) fn incomplete(&self, job: JobId, now: Time) -> Explained {
+    pub(super) fn incomplete(&self, job: JobId, ahead: u64, now: Time) -> Explained {
         let want = &self.waiting[&job].want;
         let gathering = key_of(want).and_then(|key| self.gangs.get(&key));
         let gang = gathering.and_then(|one| Some((one, one.gang.as_ref()?)));
@@ -225,7 +253,7 @@ impl Planner {
         Explained {
             job,
             reason,
-            ahead: self.turns(now).len() as u64,
+            ahead,
             start: None,
             priority: self.turns.breakdown(want, now),
             moved: None,
