@@ -23,6 +23,7 @@ mod pass_together;
 mod payload;
 mod ranks;
 mod remarks;
+mod reserved;
 mod returned;
 mod suppose;
 mod taken;

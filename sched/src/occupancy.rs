@@ -11,6 +11,7 @@ mod ask;
 mod blocked;
 mod claims;
 mod closed;
+mod endless;
 mod firsts;
 mod gangs;
 mod layers;
@@ -172,7 +173,7 @@ impl Occupancy {
             return Now::Never;
         }
         if self.pools_fit(ask, now, span)
-            && let Ok(chosen) = self.fit_now(ask, now.after(span))
+            && let Some(chosen) = self.fit_open(ask, now, span)
         {
             return Now::Fits(spot(ask, chosen));
         }
@@ -264,7 +265,8 @@ impl Occupancy {
         if !self.pools_have(&spot.ask) {
             return None;
         }
-        self.grant(spot, self.now, span)
+        let granted = self.grant(spot, self.now, span);
+        granted.filter(|started| !started.is_empty())
     }
 
     /// Whether there is too little for a spot as long as this is kept of its nodes; for sockets there may be.
@@ -480,10 +482,13 @@ impl Room for Occupancy {
                 false => self.blocked(ask),
             });
         }
-        match self.fit_now(ask, now.after(span)) {
-            Ok(chosen) => Ok(spot(ask, chosen)),
-            Err(_) => {
-                self.misses.note(ask, now, span);
+        match self.fit_open(ask, now, span) {
+            Some(chosen) => Ok(spot(ask, chosen)),
+            None => {
+                // Whoever has a limit may fit all the same.
+                if !self.is_endless(ask, span) {
+                    self.misses.note(ask, now, span);
+                }
                 match self.choose_free(ask) {
                     Ok(_) => Err(Blocked::Reserved),
                     Err(_) => Err(self.blocked(ask)),
@@ -511,11 +516,11 @@ impl Room for Occupancy {
             // With promises in the way of it the search over time says more for less.
             if room.begun_by(from.after(span)) == 0
                 && from <= room.now
-                && let Ok(chosen) = room.fit_now(ask, from.after(span))
+                && let Some(chosen) = room.fit_open(ask, from, span)
             {
                 return Some((from, chosen));
             }
-            room.sweep(ask, (from, None), span)
+            room.sweep_open(ask, (from, None), span)
         });
         match found {
             Some((at, chosen)) => Ok((at, spot(ask, chosen))),

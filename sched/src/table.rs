@@ -455,9 +455,9 @@ impl Table {
             }
             Now::NoRoom => {
                 // Whoever is done before a promise begins may fit all the same.
-                let promises = self.late.promises().next().is_some();
+                let promises = self.late.promises().next().is_some() || room.closes();
                 let is_stuck =
-                    !promises || matches!(room.fits(&entry.ask, now, Span(1)), Now::NoRoom);
+                    !promises || matches!(room.fits_briefly(&entry.ask, now), Now::NoRoom);
                 let stuck_shape = shape.filter(|_| is_stuck);
                 stuck_shape.into_iter().for_each(|shape| stuck.shuts(shape));
                 self.denied(account, turn)

@@ -13,6 +13,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Kind;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::plan::Delta;
 use eddy_wire::reservation::{self, Kept, Purpose, RESERVATIONS_MAX, Reservation, Reservations};
 use eddy_wire::resource_set::ResourceSet;
@@ -56,6 +57,11 @@ impl Reserved {
 
     /// Whether a job may start on these nodes now, as far as reservations go.
     pub(super) fn lets(&self, now: Time, seen: &Seen, (set, end): (&ResourceSet, Time)) -> bool {
+        let request = &seen.submit.spec.request;
+        let is_declared = matches!(request.work, Work::Instance { name: Some(_) });
+        if is_declared || request.takes == Takes::Nothing {
+            return true;
+        }
         let own = reservation::of(&seen.submit.spec);
         let ranks = set.ranks();
         if let Some(own) = own

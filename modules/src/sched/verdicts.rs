@@ -93,6 +93,9 @@ impl Sched {
         let wanted = seen.is_some_and(|seen| self.wants(seen));
         let to = seen.and_then(|seen| seen.to.clone());
         let is_free = self.is_let(now, id, set, taken);
+        let end = self.end_of(set);
+        // What a reservation refuses that the planner does not see would be proposed at once again.
+        let is_barred = seen.is_some_and(|seen| !self.reserved.lets(now, seen, (set, end)));
         let serves = self.sets.is_there(to.as_ref());
         let is_there = is_free && serves && self.sets.has(to.as_ref(), set);
         let shells = self.shells_for(id, set);
@@ -105,7 +108,7 @@ impl Sched {
                     taken.add(set, None);
                     out.append(now, id, Kind::GrantChanged(Arc::new(grant)));
                 }
-                None if is_free && self.sets.is_to_come(to.as_ref(), set) => {
+                None if is_barred || is_free && self.sets.is_to_come(to.as_ref(), set) => {
                     self.soon(now, id, out)
                 }
                 None => self.take_back(id, out),
@@ -138,7 +141,8 @@ impl Sched {
             (_, _, _) => {
                 let mut deltas = vec![Delta::Unwant(id)];
                 let is_to_come = is_free && self.sets.is_to_come(to.as_ref(), set);
-                if self.intake == Intake::Open && wanted && (is_to_come || is_seat_to_come) {
+                let rests = is_to_come || is_seat_to_come || is_barred;
+                if self.intake == Intake::Open && wanted && rests {
                     self.soon(now, id, out);
                 } else if self.intake == Intake::Open && wanted {
                     deltas.push(self.want(id));

@@ -73,6 +73,21 @@ impl Ask {
         own.map_or(span, |own| own.span)
     }
 
+    /// The same with a limit of its own, for one look at where that is.
+    pub fn with_limit(&self, limit: Span) -> Ask {
+        let mut want = Want::clone(&self.want);
+        want.request.duration = Some(limit.0);
+        let mut gang = self.gang.clone();
+        for member in gang.iter_mut().flat_map(|gang| &mut gang.members) {
+            member.ask = Arc::new(member.ask.with_limit(limit));
+        }
+        Ask {
+            want: Arc::new(want),
+            gang,
+            ..self.clone()
+        }
+    }
+
     /// The same on other ranks of `all` than these, for one look at where that is.
     pub fn beside(&self, ranks: &Idset, all: &Idset) -> Ask {
         let own = self.want.request.ranks.as_ref().unwrap_or(all);

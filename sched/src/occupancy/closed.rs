@@ -125,6 +125,23 @@ impl Occupancy {
         begins.filter(|from| *from > self.now)
     }
 
+    /// Whether anything closes, or is closed.
+    pub fn closes(&self) -> bool {
+        !self.closures.0.is_empty()
+    }
+
+    /// When what is closed is open again, in no order.
+    pub(super) fn ends(&self) -> impl Iterator<Item = Time> + '_ {
+        self.closures.0.iter().map(|one| one.closure.until)
+    }
+
+    /// The nodes that are closed at some time from then on.
+    pub(super) fn closed_after(&self, from: Time) -> Idset {
+        let all = self.closures.0.iter().map(|one| &one.closure);
+        let later = all.filter(|one| one.until > from);
+        later.fold(Idset::new(), |all, one| all.union(&one.ranks))
+    }
+
     /// All closures are out of the way while something is done.
     pub(super) fn without_closures<T>(&mut self, act: impl FnOnce(&mut Occupancy) -> T) -> T {
         let closed = std::mem::take(&mut self.closures.0);
@@ -155,6 +172,7 @@ impl Occupancy {
         if self.closures.0.is_empty() || self.is_let_in(ask) {
             return None;
         }
+        let span = self.span_open(ask, span);
         let in_the_way = self.closures.0.iter().map(|one| &one.closure);
         let in_the_way: Vec<&Closure> = in_the_way.filter(|one| one.overlaps(now, span)).collect();
         let closed = in_the_way
@@ -193,6 +211,7 @@ impl Occupancy {
         if self.closures.0.is_empty() || self.is_let_in(ask) {
             return now;
         }
+        let span = self.span_open(ask, span);
         let closures = self.closures.0.iter().map(|one| &one.closure);
         let ends = closures.clone().map(|one| one.until);
         let times: BTreeSet<Time> = ends.filter(|end| *end > now).chain([now]).collect();

@@ -30,7 +30,7 @@ impl Occupancy {
         }
         self.give(old, at, span);
         let found = self.with_pools(ask, (from, Some(before)), span, |room, from| {
-            room.sweep(ask, (from, Some(before)), span)
+            room.sweep_open(ask, (from, Some(before)), span)
         });
         match found {
             Some((sooner, chosen)) => {

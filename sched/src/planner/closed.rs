@@ -10,7 +10,7 @@ use eddy_wire::plan::{Breakdown, Delta, Outcome, Reason, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
-use super::held::resting;
+use super::held::{rested, resting};
 use super::{Certainty, Pass, Planner};
 use crate::occupancy::Closure;
 use crate::turns::Turn;
@@ -63,9 +63,10 @@ impl Planner {
     pub(crate) fn recorded(&self) -> impl Iterator<Item = Delta> + '_ {
         let recorded = self.holdings.iter();
         let recorded = recorded.filter(|(_, one)| one.certainty == Certainty::Held);
-        recorded.map(|(job, one)| match &one.owner {
-            Some(owner) => Delta::Held(*job, owner.clone(), Arc::clone(&one.set)),
-            None => Delta::Ground(*job, Arc::clone(&one.set)),
+        recorded.map(|(job, one)| match (&one.owner, rested(*job)) {
+            (Some(owner), _) => Delta::Held(*job, owner.clone(), Arc::clone(&one.set)),
+            (None, Some(job)) => Delta::Rests(job, None, Arc::clone(&one.set)),
+            (None, None) => Delta::Ground(*job, Arc::clone(&one.set)),
         })
     }
 

@@ -18,6 +18,11 @@ pub(super) fn resting(job: JobId) -> JobId {
     JobId(job.0 | 1 << 63)
 }
 
+/// The job of which that is held under such a number.
+pub(super) fn rested(job: JobId) -> Option<JobId> {
+    (job.0 >> 63 == 1).then_some(JobId(job.0 & !(1 << 63)))
+}
+
 impl Planner {
     /// It is recorded that a job has only this left, and who waits may have what it gave back. It is
     /// charged for nothing here: what the order counts is cores. Nobody knows for how long; what is
@@ -65,7 +70,8 @@ impl Planner {
             }
             known => {
                 // What it held until now is charged; it goes on with something else.
-                let goes_on = known.is_some_and(|known| known.certainty == Certainty::Held);
+                let is_held = known.is_some_and(|known| known.certainty == Certainty::Held);
+                let goes_on = is_held || self.charged.contains_key(&job);
                 let since = match goes_on {
                     true => self.since(&set).max(self.occupancy.now()),
                     false => self.since(&set),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_wire::time::{Span, Time};
+use eddy_wire::time::Time;
 
 use crate::need::Need;
 use crate::occupancy::{Ask, Now, Occupancy};
@@ -106,7 +106,7 @@ impl Shapes {
     pub fn stuck(&self, room: &mut Occupancy, now: Time) -> Stuck {
         let tried = self.by_need.values().take(TRIED_MAX);
         let (stuck, open): (Vec<&Known>, Vec<&Known>) =
-            tried.partition(|known| match room.fits(&known.ask, now, Span(1)) {
+            tried.partition(|known| match room.fits_briefly(&known.ask, now) {
                 Now::NoRoom => true,
                 // Whoever can never be is to be told so.
                 Now::Fits(_) | Now::Never => false,

@@ -1,0 +1,55 @@
+//! Reservations, and those whom they do not keep out.
+
+use serde_json::{Value, json};
+
+use crate::instance::Instance;
+
+fn reserve(i: &mut Instance, after: i64, ranks: &str) {
+    let from = i.now.0 / 1_000_000 + after;
+    let body = json!({
+        "name": "r", "from": from, "span": 3600, "purpose": "maintenance",
+        "nodes": {"named": {"ranks": ranks}},
+    });
+    let reply = i.call("reservation.create", &body);
+    assert!(reply.contains("\"name\":\"r\""), "{reply}");
+}
+
+#[test]
+fn what_takes_nothing_starts_where_a_reservation_is_to_come() {
+    let mut i = Instance::with(2);
+    reserve(&mut i, 7200, "0-1");
+    i.submit(
+        1,
+        1,
+        &json!({"beside": true, "constraints": {"ranks": ["0"]}}),
+    );
+    assert!(
+        i.life(1, "submit").contains(&"alloc"),
+        "{:?}",
+        i.life(1, "submit")
+    );
+    // Who takes something and has no limit waits, and is not asked about again and again.
+    let plans = i.records.len();
+    i.submit(0, 1, &json!({}));
+    i.tick_after(1);
+    assert!(!i.life(2, "submit").contains(&"alloc"));
+    assert!(i.records.len() < plans + 6);
+}
+
+#[test]
+fn ranges_of_jobs_that_are_none_are_refused_before_anything_is_done() {
+    let mut i = Instance::with(1);
+    i.submit(0, 1, &json!({}));
+    let jobs = json!({"ranges": [[1, 1], [9, 3]]});
+    let asks: [(&str, Value); 3] = [
+        ("sched.explain", json!({"jobs": jobs})),
+        ("job.kill", json!({"jobs": jobs, "signal": 15})),
+        ("job.raise", json!({"jobs": jobs, "type": "cancel"})),
+    ];
+    for (topic, body) in asks {
+        let reply = i.call(topic, &body);
+        assert!(reply.contains("9-3 given"), "{topic}: {reply}");
+    }
+    assert_eq!(i.exceptions(1), []);
+    assert_eq!(i.signals(), []);
+}
