@@ -8,6 +8,7 @@ pub(crate) mod model;
 mod script;
 
 mod suppose;
+mod takers;
 
 mod cases;
 

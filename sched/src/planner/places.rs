@@ -9,6 +9,7 @@ use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::Want;
 use eddy_wire::time::Span;
 
+use super::taking::takes_from_others;
 use super::{Place, Planner};
 use crate::cleanup::cleanup;
 use crate::occupancy::Ask;
@@ -74,8 +75,7 @@ impl Planner {
         let want = &waiting.want;
         let row = self.rows.seat(&self.turns, job, want, now);
         waiting.place = Place::Row(row);
-        if want.gang.is_none() {
-            // Gangs take from nobody.
+        if takes_from_others(want) {
             self.taking.waits(&want.owner, job);
         }
         if let Some(turn) = self.rows.turn(row) {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Sharing;
 use eddy_wire::plan::{Outcome, Verdict};
 use eddy_wire::preempt::{Cause, Preempts};
@@ -23,7 +24,7 @@ use eddy_wire::time::{Span, Time};
 use super::gifts::{self, Coming};
 use super::proposals::Retracted;
 use super::prospects::Expects;
-use super::taking::{Armed, Standing};
+use super::taking::{Armed, Standing, takes_from_others};
 use super::victims::{Candidate, Given, Search, Sought, Victim};
 use super::{Certainty, Place, Planner};
 use crate::need::Need;
@@ -114,7 +115,9 @@ impl Planner {
             }
         }
         for (job, one) in &self.waiting {
-            if let Place::Row(_) = one.place {
+            if let Place::Row(_) = one.place
+                && takes_from_others(&one.want)
+            {
                 self.taking.waits(&one.want.owner, *job);
             }
         }
@@ -181,16 +184,23 @@ impl Planner {
             return;
         }
         let mut pools: BTreeMap<Standing, Pool> = BTreeMap::new();
-        let mut tried: BTreeSet<(Standing, Need, Span)> = BTreeSet::new();
-        for (turn, standing) in self.takers(among, outcome) {
-            if self.taking.claims.len() >= CLAIMS_MAX || tried.len() >= TRIED_MAX {
+        let mut last = None;
+        let mut tried: BTreeSet<(Standing, Need, Span, Option<Idset>)> = BTreeSet::new();
+        for (turn, standing) in self.takers_in_turn(among, outcome) {
+            if self.taking.claims.len() >= CLAIMS_MAX {
                 break;
             }
+            if tried.len() >= TRIED_MAX {
+                // Those who come behind so many have their turn, too.
+                self.taking.looked = last;
+                break;
+            }
+            last = Some(turn);
             let job = turn.job;
             let (ask, span) = self.ask_of(job);
-            let key = (standing.clone(), ask.need, span);
-            let named = ask.want.request.ranks.is_some();
-            if tried.contains(&key) && !named || !self.may_pass(&turn, &standing) {
+            let ranks = ask.want.request.ranks.clone();
+            let key = (standing.clone(), ask.need, span, ranks);
+            if tried.contains(&key) || !self.may_pass(&turn, &standing) {
                 continue;
             }
             // What others leave in sum may lie in no socket.
@@ -257,6 +267,16 @@ impl Planner {
             }
         }
         takers.sort_unstable();
+        takers
+    }
+
+    /// The same, those first whom the last pass did not come to.
+    fn takers_in_turn(&mut self, among: Among, outcome: &Outcome) -> Vec<(Turn, Standing)> {
+        let mut takers = self.takers(among, outcome);
+        if let Some(looked) = self.taking.looked.take() {
+            let at = takers.partition_point(|(turn, _)| *turn <= looked);
+            takers.rotate_left(at);
+        }
         takers
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::plan::{Gives, Owner};
+use eddy_wire::plan::{Gives, Owner, Want};
 use eddy_wire::preempt::Preempts;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
@@ -23,6 +23,7 @@ use super::victims::Part;
 use crate::inventory::Inventory;
 use crate::occupancy::parts;
 use crate::rooms::Room;
+use crate::turns::Turn;
 
 /// What decides who may take from whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,11 @@ impl Standing {
             class: owner.class.clone(),
         }
     }
+}
+
+/// Whether anybody may end for one who waits: for no gang, and for nobody who is to go on where he began.
+pub(super) fn takes_from_others(want: &Want) -> bool {
+    want.gang.is_none() && want.back.is_none()
 }
 
 /// Whether anybody may take from anybody here.
@@ -60,6 +66,8 @@ pub(super) struct Taking {
     /// Who holds something and is to end.
     pub(super) ending: BTreeMap<JobId, Ending>,
     pub(super) spared: BTreeSet<JobId>,
+    /// Behind whom the next pass looks first, where the last could not look at all.
+    pub(super) looked: Option<Turn>,
     /// What those give who do not give all.
     gives: BTreeMap<JobId, Gives>,
     /// The nodes that jobs which go on are to give.

@@ -17,7 +17,7 @@ use crate::turns::Turn;
 use crate::walk::{Blocked, LAST, LATE_MAX, Room, Verdict};
 
 /// So many of those who have waited longest are looked at for that: some may be held back by a limit.
-const LOOKED_MAX: usize = 64;
+const LOOKED_MAX: usize = 1024;
 
 /// What is promised to one.
 #[derive(Clone, Debug)]

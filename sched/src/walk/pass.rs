@@ -66,7 +66,7 @@ pub enum Progress {
 const LEADS_MAX: usize = 8;
 
 /// So many of those who have waited longest are looked at for that: some may be held back by a limit.
-const LATE_LOOKED_MAX: usize = 64;
+const LATE_LOOKED_MAX: usize = 1024;
 
 type Verdicts<K, R> = Vec<Verdict<K, <R as Room>::Spot>>;
 
