@@ -79,6 +79,10 @@ impl Policy {
             "queue.evict"
         } else if self.placement.ladder.contains(&Rung::Evicted) && !takes_turns {
             "placement.ladder"
+        } else if self.usage.time != ChargedTime::Elapsed {
+            "usage.time"
+        } else if self.usage.minimum > Span::ZERO {
+            "usage.minimum"
         } else if self.priority.order.len() > ORDER_MAX {
             "priority.order"
         } else {
@@ -113,6 +117,8 @@ pub struct UsageRules {
     pub weights: BTreeMap<String, f64>,
     /// Factor of each queue or QoS by name; 0 exempts, absent is 1.
     pub factors: BTreeMap<String, f64>,
+    /// Factor of each QoS by name, before what `factors` has for it: a queue may have the same name.
+    pub qos_factors: BTreeMap<String, f64>,
     /// The time charged.
     pub time: ChargedTime,
     /// The least that is charged for a run, in seconds of it (Armada's short-job penalty); 0 is none.

@@ -443,7 +443,7 @@ impl Turns {
         let qos = owner.qos.as_ref().map(Name::as_str);
         let qos = qos.unwrap_or(&self.policy.priority.factors.default_qos);
         let queue = owner.queue.as_deref().unwrap_or_default();
-        self.tariff.weigh(amounts) * self.tariff.factor(queue) * self.tariff.factor(qos)
+        self.tariff.weigh(amounts) * self.tariff.factor(queue) * self.tariff.factor_of_qos(qos)
     }
 }
 

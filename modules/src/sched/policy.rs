@@ -123,6 +123,8 @@ impl Obeyed {
                     factors.queues.clone_from(&of.queues);
                     factors.qos.clone_from(&of.qos);
                     set.usage.factors.clone_from(&policy.usage.factors);
+                    let of_qos = &policy.usage.qos_factors;
+                    set.usage.qos_factors.clone_from(of_qos);
                     let (placement, of) = (&mut set.placement, &policy.placement);
                     placement.classes.clone_from(&of.classes);
                     placement.default_class.clone_from(&of.default_class);

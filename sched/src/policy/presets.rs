@@ -160,6 +160,7 @@ pub(super) fn bare() -> Policy {
             charge: Charge::Sum,
             weights: BTreeMap::new(),
             factors: BTreeMap::new(),
+            qos_factors: BTreeMap::new(),
             time: ChargedTime::Elapsed,
             minimum: Span::ZERO,
             decay: Decay::None,

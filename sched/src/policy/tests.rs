@@ -254,6 +254,11 @@ fn what_a_running_instance_obeys_is_said_by_part() {
     assert_eq!(taken.served().expect_err("a walk").part, "queue.evict");
     let spread = read("[placement]\nrank = \"spread\"\n").expect("a policy");
     assert_eq!(spread.served(), Ok(()));
+    // What only the simulator charges by.
+    let requested = read("preset = \"easy\"\nusage.time = \"requested\"").expect("a policy");
+    assert_eq!(requested.served().expect_err("a time").part, "usage.time");
+    let minimum = read("preset = \"easy\"\nusage.minimum = 10").expect("a policy");
+    assert_eq!(minimum.served().expect_err("a time").part, "usage.minimum");
 }
 
 #[test]
@@ -371,6 +376,7 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("usage.weights.gpus", "0.1"),
     ("usage.weights.cores", "1e12"),
     ("usage.factors.night", "0"),
+    ("usage.qos_factors.night", "0.5"),
     ("usage.decay.form", "'step'"),
     ("usage.decay.form", "'bins'"),
     ("usage.decay.form", "'reset'"),

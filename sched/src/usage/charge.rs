@@ -74,6 +74,7 @@ pub struct Tariff {
     bounds: Vec<Bound>,
     charge: Charge,
     factors: BTreeMap<String, f64>,
+    qos_factors: BTreeMap<String, f64>,
     time: ChargedTime,
     minimum: Span,
 }
@@ -89,7 +90,8 @@ impl Tariff {
             let name = name.clone();
             return Err(TariffError::Weight { name, given });
         }
-        if let Some((name, &given)) = rules.factors.iter().find(|(_, given)| !allowed(**given)) {
+        let mut factors = rules.factors.iter().chain(&rules.qos_factors);
+        if let Some((name, &given)) = factors.find(|(_, given)| !allowed(**given)) {
             let name = name.clone();
             return Err(TariffError::Factor { name, given });
         }
@@ -112,6 +114,7 @@ impl Tariff {
             bounds: meters.iter().map(|meter| meter.bound).collect(),
             charge: rules.charge,
             factors: rules.factors.clone(),
+            qos_factors: rules.qos_factors.clone(),
             time: rules.time,
             minimum: rules.minimum,
         })
@@ -138,6 +141,12 @@ impl Tariff {
                 of(Bound::Node).fold(0.0, f64::max) + of(Bound::Site).sum::<f64>()
             }
         }
+    }
+
+    /// The factor of a QoS: its own, else that of its name.
+    pub fn factor_of_qos(&self, qos: &str) -> f64 {
+        let own = self.qos_factors.get(qos).copied();
+        own.unwrap_or_else(|| self.factor(qos))
     }
 
     /// The factor of a queue or QoS; 1 where none is given, 0 exempts.

@@ -17,6 +17,7 @@ fn rules(charge: Charge, weights: &[(&str, f64)]) -> UsageRules {
             .map(|(name, weight)| ((*name).to_owned(), *weight))
             .collect(),
         factors: BTreeMap::from([("qexp".to_owned(), 0.0)]),
+        qos_factors: BTreeMap::new(),
         time: ChargedTime::Elapsed,
         minimum: Span::ZERO,
         decay: Decay::None,
@@ -263,4 +264,17 @@ proptest! {
         prop_assert!(after(n + 1) <= after(n));
         prop_assert!(after(6000) < 1e-6);
     }
+}
+
+#[test]
+fn a_qos_and_a_queue_of_one_name_have_factors_of_their_own() {
+    let mut rules = rules(Charge::Sum, &[("cores", 1.0)]);
+    rules.qos_factors = BTreeMap::from([("twin".to_owned(), 2.0)]);
+    let tariff = tariff(&rules);
+    assert_eq!(
+        (tariff.factor("twin"), tariff.factor_of_qos("twin")),
+        (1.0, 2.0)
+    );
+    // A policy that names a QoS among all others is as it was.
+    assert_eq!(tariff.factor_of_qos("qexp"), 0.0);
 }

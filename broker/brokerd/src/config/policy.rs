@@ -65,10 +65,11 @@ pub(super) fn checked(
 
 /// What `[[qos]]`, `[[class]]` and `[[queue]]` put into the policy, by how its paths begin: it is the site's, whatever
 /// the preset.
-const SITE: [&str; 5] = [
+const SITE: [&str; 6] = [
     "priority.factors.qos.",
     "priority.factors.queues.",
     "usage.factors.",
+    "usage.qos_factors.",
     CLASSES,
     "placement.default_class",
 ];

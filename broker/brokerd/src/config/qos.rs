@@ -83,7 +83,7 @@ pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<Conf
         let name = qos.name.to_string();
         let factors = &mut policy.priority.factors.qos;
         factors.insert(name.clone(), qos.priority);
-        policy.usage.factors.insert(name, qos.usage_factor);
+        policy.usage.qos_factors.insert(name, qos.usage_factor);
     }
     let by_class =
         |(_, ranked, _): &(Class, Ranked, bool)| ranked.urgency_preemptible == Preference::On;

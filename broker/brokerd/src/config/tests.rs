@@ -563,7 +563,7 @@ fn another_preset_keeps_what_the_lists_of_the_site_say() {
     assert_eq!(policy.queue.walk, preset("flux").unwrap().queue.walk);
     let factors = &policy.priority.factors;
     assert_eq!((factors.qos["high"], factors.queues["q"]), (0.9, 0.7));
-    assert_eq!(policy.usage.factors["high"], 0.5);
+    assert_eq!(policy.usage.qos_factors["high"], 0.5);
     let placement = &policy.placement;
     assert_eq!(
         (

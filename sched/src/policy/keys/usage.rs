@@ -85,6 +85,12 @@ pub(super) fn walk(visit: &mut impl Visit, rules: &mut UsageRules) {
         &Number::NotNegative,
         &mut rules.factors,
     );
+    visit.map(
+        "qos_factors",
+        "Factor of each QoS by name, where it is not that of the queue of the same name; 0 exempts, others have theirs of factors.",
+        &Number::NotNegative,
+        &mut rules.qos_factors,
+    );
     visit.table("decay", "How usage is forgotten.", |visit| {
         decay(visit, &mut rules.decay)
     });

@@ -257,6 +257,7 @@ fn rules(charge: Charge, weights: BTreeMap<String, f64>) -> UsageRules {
         charge,
         weights,
         factors: BTreeMap::new(),
+        qos_factors: BTreeMap::new(),
         time: ChargedTime::Elapsed,
         minimum: Span::ZERO,
         decay: Decay::None,
