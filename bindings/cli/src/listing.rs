@@ -12,7 +12,7 @@ use eddy_client::{Client, ClientError};
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::queue::UNNAMED;
 use eddy_wire::services::account::List as Accounts;
-use eddy_wire::services::job::{JobRow, JobSet, List, ListRequest};
+use eddy_wire::services::job::{JobRow, JobSet, List, ListRequest, Over};
 use eddy_wire::services::queue::List as Queues;
 use eddy_wire::time::Time;
 use serde_json::{Map, Value};
@@ -21,6 +21,8 @@ use crate::names::Users;
 
 /// How many queues an error tells.
 const QUEUES_TOLD: usize = 16;
+/// So many of those that are over are asked for at a time: an answer nobody has read yet has a limit.
+const PAGE: u32 = 20_000;
 
 /// States and results that a listing wants.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -178,11 +180,27 @@ impl Question {
         // One that ends between two of the requests is in the answers to both.
         let mut seen = BTreeSet::new();
         for request in self.requests() {
-            let mut rows = rows_of_all(client, request).await?;
-            rows.retain(|row| seen.insert(row.id));
-            rows.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-            left -= rows.len() as u64;
-            rows.into_iter().try_for_each(&mut each)?;
+            let mut page = Some(request);
+            while let Some(mut request) = page.take().filter(|_| left > 0) {
+                // Those that are named may be of several instances.
+                let is_over = request.states == [JobState::Inactive] && request.jobs.is_empty();
+                if is_over {
+                    request.limit = u32::try_from(left).map_or(PAGE, |left| left.min(PAGE));
+                }
+                let asked = request.limit as usize;
+                let mut rows = rows_of_all(client, request.clone()).await?;
+                let last = rows
+                    .last()
+                    .and_then(|last| Some((last.t_inactive?, last.id)));
+                if let Some((t, id)) = last.filter(|_| is_over && rows.len() >= asked) {
+                    request.behind = Some(Over { t, id });
+                    page = Some(request);
+                }
+                rows.retain(|row| seen.insert(row.id));
+                rows.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                left -= rows.len() as u64;
+                rows.into_iter().try_for_each(&mut each)?;
+            }
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use eddy_wire::job::Job;
 use eddy_wire::json;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::message::Type;
-use eddy_wire::services::job::{JobRow, ListRequest};
+use eddy_wire::services::job::{JobRow, ListRequest, Over};
 
 use super::{Asked, View};
 use crate::ingest::queues;
@@ -179,7 +179,12 @@ fn order(job: &Job) -> (u8, i64, JobId) {
             (0, -job.priority.unwrap_or(0), job.id)
         }
         JobState::Run | JobState::Cleanup => (1, -job.t_alloc.map_or(0, |t| t.0), job.id),
-        JobState::Inactive => (2, -job.t_inactive.map_or(0, |t| t.0), job.id),
+        // As the journal has them.
+        JobState::Inactive => (
+            2,
+            -job.t_inactive.map_or(0, |t| t.0),
+            JobId(u64::MAX - job.id.0),
+        ),
     }
 }
 
@@ -211,6 +216,10 @@ fn matches(body: &ListRequest, job: &Job) -> bool {
         && body
             .since
             .is_none_or(|since| job.t_inactive.is_some_and(|t| t >= since))
+        && body.behind.is_none_or(|behind| {
+            job.t_inactive
+                .is_none_or(|t| Over { t, id: job.id } < behind)
+        })
 }
 
 fn asks_results(body: &ListRequest) -> bool {

@@ -391,3 +391,23 @@ fn control_characters_in_names_reach_no_terminal() -> Tested {
     instance.ok(&["shutdown", &child])?;
     Ok(())
 }
+
+/// More than are asked for at a time, which ended together.
+#[test]
+fn all_jobs_that_are_over_are_listed_however_many_they_are() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let count = 45_000;
+    let all = format!("--cc=1-{count}");
+    instance.ok(&["submit", "--quiet", "--urgency=hold", &all, "true"])?;
+    instance.ok(&["cancel", "--quiet", "--all"])?;
+    let ids = instance.ok(&["jobs", "-a", "-c", "0", "-n", "-o", "{id}"])?;
+    let lines: Vec<&str> = ids.lines().collect();
+    let different: std::collections::BTreeSet<&str> = lines.iter().copied().collect();
+    assert_eq!((lines.len(), different.len()), (count, count));
+    let few = instance.ok(&["jobs", "-a", "-c", "20001", "-n", "-o", "{id}"])?;
+    assert_eq!(few.lines().collect::<Vec<&str>>(), lines[..20_001]);
+    let stats = instance.run(&["jobs", "--stats"])?;
+    let told = format!("0 pending, 0 running, 0 completed, 0 failed, {count} canceled, 0 timeout");
+    assert_eq!(stats.out.trim(), told);
+    Ok(())
+}

@@ -70,13 +70,16 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether it takes this job, wherever in the listing that is.
+    /// Whether it takes this job.
     pub fn takes(&self, job: &Finished) -> bool {
         (self.ids.is_empty() || self.ids.contains(&job.id))
             && self.user.is_none_or(|user| user == job.user)
             && self.name.as_ref().is_none_or(|name| *name == job.name)
             && (self.results.is_empty() || self.results.contains(&job.result))
             && self.since.is_none_or(|since| job.t_inactive >= since)
+            && self
+                .before
+                .is_none_or(|before| (job.t_inactive, job.id) < (before.t_inactive, before.id))
     }
 }
 

@@ -217,7 +217,10 @@ fn filter(request: &ListRequest) -> Filter {
             .map(|result| result_name(*result).to_owned())
             .collect(),
         since: request.since.map(|since| since.0),
-        before: None,
+        before: request.behind.map(|over| Cursor {
+            t_inactive: over.t.0,
+            id: over.id.0,
+        }),
         limit: 0,
     }
 }

@@ -485,9 +485,23 @@ pub struct ListRequest {
     /// Only over since then.
     #[serde(default)]
     pub since: Option<Time>,
+    /// Of those that are over, only the ones behind this one in the listing: the latest to end come first, of
+    /// those that ended together the highest numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Over>,
     /// At most so many rows; 0 is no limit.
     #[serde(default)]
     pub limit: u32,
+}
+
+/// A job that is over, by when that was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Over {
+    /// When it was over.
+    pub t: Time,
+    /// The job.
+    pub id: JobId,
 }
 
 /// What [`Info`] asks.
