@@ -2,6 +2,7 @@
 //! becomes of agents that are killed, stopped or taken out, and what waits for a
 //! leader.
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -226,4 +227,25 @@ fn an_agent_of_no_inventory_is_told_which_ranks_there_are() -> Tested {
     stray.signal(Signal::TERM)?;
     assert_eq!(stray.wait()?.code, 0);
     instance.shut_down()
+}
+
+/// The agent on the leader's own node, which only hosts, outlives a leader, and the next has nothing for it to do.
+#[test]
+fn nothing_lies_about_of_an_agent_that_outlived_its_leader_and_was_killed() -> Tested {
+    let instance = Instance::start(&["--size=2", "--cores=1"])?;
+    let inside = instance.ok(&["alloc", "--bg", "-N1", "--requires=rank:1"])?;
+    instance.ok(&["--at", &inside, "grant", "ask", "--wait", "-N1"])?;
+    instance.ok(&["cancel", &inside])?;
+    instance.event(&inside, "clean")?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    let hosts = |one: &Process| one.arguments.iter().any(|word| word == "--hosts-only");
+    let agents = instance.place.processes();
+    let agent = agents.iter().find(|one| hosts(one));
+    agent.context("an agent that hosts")?.kill()?;
+    instance.shut_down()?;
+    let run = instance.place.path().join("run/eddy");
+    let left: Vec<_> = fs::read_dir(&run)?.collect();
+    assert!(left.is_empty(), "{left:?}");
+    Ok(())
 }

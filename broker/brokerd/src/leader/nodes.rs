@@ -120,6 +120,10 @@ impl Nodes {
     /// Keeps an agent alive for each of these ranks, and for no other but 0: also
     /// those are ended that an earlier leader did not come to end.
     pub fn want(&mut self, ranks: &Idset) {
+        let strays = std::mem::replace(&mut self.strays, Strays::Ended);
+        if strays == Strays::Unknown {
+            self.adopt();
+        }
         if self.keeper == Keeper::Parent {
             return;
         }
@@ -133,22 +137,41 @@ impl Nodes {
         for rank in ranks.iter() {
             self.keep(rank);
         }
-        if std::mem::replace(&mut self.strays, Strays::Ended) == Strays::Unknown {
+        if strays == Strays::Unknown {
             self.end_strays(ranks);
+        }
+    }
+
+    /// The agent that only hosts may have outlived an earlier leader, or what it made may: this one has it
+    /// from now on, also where it has nothing for it to do.
+    fn adopt(&mut self) {
+        if !self.ground.recorded().contains(&0) {
+            return;
+        }
+        match self.ground.holder(0) {
+            Ok(Some(_)) => self.attend(),
+            Ok(None) => self.end_stray(0),
+            Err(error) => tracing::error!(rank = 0, %error, "its agent cannot be found"),
         }
     }
 
     /// Ends agents of ranks that are in no inventory any more.
     fn end_strays(&mut self, wanted: &Idset) {
         for rank in self.ground.recorded() {
-            if rank == 0 || wanted.contains(rank) || self.kept.contains_key(&rank) {
-                continue;
+            if rank != 0 && !wanted.contains(rank) && !self.kept.contains_key(&rank) {
+                self.end_stray(rank);
             }
-            let (wish, wished) = watch::channel(Wish::End);
-            let ground = Rc::clone(&self.ground);
-            let task = spawn_local(async move { ground.end_stray(rank, wished).await });
-            self.kept.insert(rank, Kept { wish, task });
         }
+    }
+
+    fn end_stray(&mut self, rank: u32) {
+        if self.kept.contains_key(&rank) {
+            return;
+        }
+        let (wish, wished) = watch::channel(Wish::End);
+        let ground = Rc::clone(&self.ground);
+        let task = spawn_local(async move { ground.end_stray(rank, wished).await });
+        self.kept.insert(rank, Kept { wish, task });
     }
 
     /// Keeps one alive that only hosts, on the leader's own node.
@@ -221,11 +244,11 @@ impl NodesGround {
         }
     }
 
-    /// Ends an agent that nobody wants, if there is one.
+    /// Ends an agent that nobody wants, if there is one, and removes what one left that was killed.
     async fn end_stray(&self, rank: u32, mut wish: watch::Receiver<Wish>) {
         wish.mark_changed();
         match self.holder(rank) {
-            Ok(None) => {}
+            Ok(None) => self.clear(rank).await,
             Ok(Some(mut life)) => {
                 tracing::warn!(rank, "its agent is in no inventory and is ended");
                 outlive(rank, &mut life, &mut wish).await;
