@@ -91,9 +91,14 @@ pub fn run(args: &Args) -> Outcome {
         };
         let seconds = begun.elapsed().as_secs_f64();
         match played {
-            Ok(Played { jobs, faults, .. }) => {
+            Ok(Played {
+                jobs,
+                faults,
+                moves,
+            }) => {
+                let moves = moves.map(|moves| format!(", {moves}")).unwrap_or_default();
                 println!(
-                    "seed {seed} {}: {jobs} jobs, {}: ok, {seconds:.1} s",
+                    "seed {seed} {}: {jobs} jobs{moves}, {}: ok, {seconds:.1} s",
                     ground.option(),
                     faults.join(", ")
                 );

@@ -23,6 +23,8 @@ pub struct Played {
     pub jobs: usize,
     /// What was done to the instance, in order.
     pub faults: Vec<&'static str>,
+    /// What else came of it, for the line of the round.
+    pub moves: Option<String>,
 }
 
 /// Plays the round of this seed; what it leaves is kept if it fails.
@@ -86,7 +88,11 @@ fn in_instance(
         "other rows after a shutdown and a start"
     );
     instance.shut_down().context("the last shutdown")?;
-    Ok(Played { jobs, faults })
+    Ok(Played {
+        jobs,
+        faults,
+        moves: None,
+    })
 }
 
 /// Faults as long as somebody submits, and some after that.

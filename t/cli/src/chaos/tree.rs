@@ -1,6 +1,8 @@
 //! A round on a tree: a root of several nodes with queue instances, workflows
 //! in instances of their own, faults everywhere; then quiet, then checks.
 
+mod charges;
+
 mod fault;
 
 mod journals;
@@ -10,6 +12,8 @@ mod oracle;
 mod people;
 
 mod scripts;
+
+mod terms;
 
 mod victim;
 
@@ -26,10 +30,12 @@ use serde_json::Value;
 use super::dice::Dice;
 use super::fault::moment;
 use super::round::{Played, all_rows};
+use charges::Charges;
 use fault::{Nodes, Storm};
 use oracle::Known;
 use people::{Memory, Person};
 use scripts::{Ledger, Scripts};
+use terms::Terms;
 use victim::Part;
 
 /// How many submit at the same time.
@@ -39,6 +45,9 @@ const USERS: usize = 2;
 /// How long everything may take to end once faults have stopped.
 const QUIET_WITHIN: Duration = Duration::from_secs(150);
 
+/// Cores of each node.
+const CORES: u64 = 2;
+
 /// The nodes of an elastic instance: it has none of its own.
 const ELASTIC: u64 = 0;
 
@@ -47,6 +56,7 @@ struct Shape {
     size: u64,
     queues: Vec<(&'static str, u64)>,
     options: Vec<String>,
+    terms: Terms,
 }
 
 impl Shape {
@@ -66,7 +76,7 @@ impl Shape {
         let fanout = dice.pick(&[1, 2, 16]);
         let options = [
             format!("--size={size}"),
-            "--cores=2".to_owned(),
+            format!("--cores={CORES}"),
             format!("-Sexec.kill_grace={grace}"),
             format!("-Srank.transport={transport}"),
             format!("-Stree.fanout={fanout}"),
@@ -75,6 +85,7 @@ impl Shape {
             size,
             queues,
             options: options.to_vec(),
+            terms: Terms::any(dice, size * CORES),
         }
     }
 
@@ -89,7 +100,8 @@ impl Shape {
                  [[queue]]\nname = \"{name}\"\ninstance = \"{name}\"\n"
             )
         };
-        self.queues.iter().map(one).collect()
+        let queues: String = self.queues.iter().map(one).collect();
+        self.terms.configuration() + &queues
     }
 
     fn names(&self) -> Vec<&'static str> {
@@ -142,6 +154,7 @@ fn in_tree(
         &eddy.unwrap_or_else(|| instance.place.program()),
     )?;
     let memory = Memory::default();
+    shape.terms.establish(instance, &everybody(site))?;
     let root = instance.json(&["ping", "--json"])?;
     let root = root["instance"].as_str().context("an id")?.to_owned();
     let nodes = dice.pick(&[Nodes::Fail, Nodes::Hold]);
@@ -179,8 +192,12 @@ fn in_tree(
     })?;
     let faults = storm.names.clone();
     let checked = settle(instance, shape, &memory, &storm);
-    let jobs = checked.with_context(|| format!("after {}", faults.join(", ")))?;
-    Ok(Played { jobs, faults })
+    let (jobs, charges) = checked.with_context(|| format!("after {}", faults.join(", ")))?;
+    Ok(Played {
+        jobs,
+        faults,
+        moves: Some(charges.moves()),
+    })
 }
 
 /// For whom one of the people makes jobs: the first for the administrator.
@@ -189,13 +206,21 @@ fn user(site: Option<&Site>, number: u64) -> Option<String> {
     Some(site?.users.get(at)?.name.clone())
 }
 
-/// Waits until all is quiet, and checks; how many jobs there were.
+/// All who submit: whoever runs this, and the users there are.
+fn everybody(site: Option<&Site>) -> Vec<String> {
+    let own = rustix::process::getuid().as_raw().to_string();
+    let users = site.into_iter().flat_map(|site| &site.users);
+    let users = users.map(|user| user.name.clone());
+    [own].into_iter().chain(users).collect()
+}
+
+/// Waits until all is quiet, and checks; how many jobs there were, and what they had.
 fn settle(
     instance: &Instance,
     shape: &Shape,
     memory: &Memory,
     storm: &Storm,
-) -> anyhow::Result<usize> {
+) -> anyhow::Result<(usize, Charges)> {
     let names = shape.names();
     let until = Instant::now() + QUIET_WITHIN;
     let waiters = std::mem::take(&mut *memory.waiters.lock().expect("nobody panics"));
@@ -218,6 +243,7 @@ fn settle(
         );
     }
     only_the_tree_runs(instance, &names)?;
+    let usage = instance.json(&["usage", "--json"])?;
     instance.shut_down().context("the shutdown")?;
     let books = journals::read(instance.state())?;
     let ledger = Ledger::read(&instance.place)?;
@@ -230,9 +256,12 @@ fn settle(
         calm: storm.shells.is_empty(),
     };
     known.check()?;
+    let charges = Charges::of(&books[0], &names, shape.terms)?;
+    charges.agree(&usage)?;
     starts_as_it_was(instance, shape, &rows)?;
     nothing_lies_about(instance, &books)?;
-    Ok(books.iter().map(|book| book.lives.len()).sum())
+    let jobs = books.iter().map(|book| book.lives.len()).sum();
+    Ok((jobs, charges))
 }
 
 /// Waits until every job of the root and of its queue instances is over, but for those that are

@@ -23,6 +23,19 @@ pub struct Adopted {
     pub instance: String,
 }
 
+/// One record of a job.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The job.
+    pub job: u64,
+    /// When, in microseconds.
+    pub t: i64,
+    /// What it is called.
+    pub name: String,
+    /// What it says; null if nothing.
+    pub context: Value,
+}
+
 /// One journal.
 #[derive(Debug)]
 pub struct Book {
@@ -145,6 +158,33 @@ impl Book {
             self.adopted.push(one);
         }
         Ok(())
+    }
+
+    /// The records of all its jobs, in order.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn entries(&self) -> anyhow::Result<Vec<Entry>> {
+        let all = "SELECT job, t, name, context FROM event WHERE job > 0 ORDER BY seq";
+        let text = sqlite(&self.state.join("journal.db"), all)?;
+        let entry = |line: &str| {
+            let mut fields = line.splitn(4, '|');
+            let mut field = || fields.next().context("four fields");
+            let (job, t) = (field()?.parse()?, field()?.parse()?);
+            let (name, context) = (field()?.to_owned(), field()?);
+            let context = match context {
+                "" => Value::Null,
+                text => serde_json::from_str(text)?,
+            };
+            anyhow::Ok(Entry {
+                job,
+                t,
+                name,
+                context,
+            })
+        };
+        let entry = |line: &str| entry(line).with_context(|| line.to_owned());
+        text.lines().map(entry).collect()
     }
 
     /// The name of a job that is over.

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 
 use super::ELASTIC;
 use super::scripts::Scripts;
+use super::terms::{self, Kind};
 use super::victim::within;
 use crate::chaos::dice::Dice;
 use crate::chaos::fault::moment;
@@ -69,6 +70,8 @@ enum Act {
     Flow,
     Hang,
     Stay,
+    Grow,
+    Recharge,
 }
 
 const ACTS: &[Act] = &[
@@ -85,6 +88,9 @@ const ACTS: &[Act] = &[
     Act::Flow,
     Act::Hang,
     Act::Stay,
+    Act::Grow,
+    Act::Grow,
+    Act::Recharge,
 ];
 
 impl Person<'_> {
@@ -108,6 +114,8 @@ impl Person<'_> {
                 Act::Flow => self.flow(&name),
                 Act::Hang => self.hang(&name),
                 Act::Stay => self.stay(&name),
+                Act::Grow => self.grow(&name),
+                Act::Recharge => self.recharge(),
             }
             .with_context(|| format!("{name}, {act:?}"))?;
         }
@@ -145,11 +153,15 @@ impl Person<'_> {
         (name, words)
     }
 
-    fn begin(&self, verb: &[&str], words: &[String]) -> anyhow::Result<Running> {
+    fn begin(&mut self, verb: &[&str], words: &[String]) -> anyhow::Result<Running> {
         let user = self.user.as_ref().map(|user| format!("--as={user}"));
-        // What is said inside an instance is that one's user's anyway.
-        let user = user.filter(|_| !verb.iter().any(|word| word.starts_with("--at")));
-        let words = user.iter().chain(words).map(String::as_str);
+        // What is said inside an instance is that one's user's anyway, and it has no accounts.
+        let is_inside = verb.iter().any(|word| word.starts_with("--at"));
+        let mut named: Vec<String> = user.filter(|_| !is_inside).into_iter().collect();
+        if !is_inside {
+            named.extend(terms::words(&mut self.dice, Kind::Works));
+        }
+        let words = named.iter().chain(words).map(String::as_str);
         let words: Vec<&str> = verb.iter().copied().chain(words).collect();
         self.instance.begin(&words)
     }
@@ -290,30 +302,98 @@ impl Person<'_> {
 
     /// An instance that stays, used from outside, and ended on purpose.
     fn stay(&mut self, name: &str) -> anyhow::Result<u64> {
-        let job = format!("s-{name}");
         let width = self.dice.pick(&["-n1", "-n2", "-N2"]);
-        let given = format!("--job-name={job}");
-        let begun = self.instance.run(&["alloc", "--bg", width, &given])?;
-        let Ok(ids) = self.remember(&begun.out, &job) else {
-            anyhow::bail!("{job}: {begun:?}");
-        };
-        let [id] = ids.as_slice() else {
-            // It may have ended before it took work, if its node failed.
-            ensure!(begun.code != 0, "{job}: {begun:?}");
+        let Some(id) = self.instance_that_stays(&format!("s-{name}"), width)? else {
             return Ok(1);
         };
         for turn in 0..self.dice.below(4) {
-            let (name, words) = self.tasks(&format!("{name}.{turn}"), 1, None);
-            let path = format!("--at={id}");
-            let ran = self.begin(&[&path, "submit"], &words)?.wait()?;
-            let mut promises = self.memory.promises.lock().expect("nobody panics");
-            promises.extend(ids_of(&ran.out).map(|inner| Promise {
-                id: inner,
-                name: name.clone(),
-                inside: Some(*id),
-            }));
+            self.submit_inside(id, &format!("{name}.{turn}"))?;
         }
-        self.about_to_disturb(*id);
+        self.end(id)?;
+        Ok(2)
+    }
+
+    /// One that asks for nodes and gives some back.
+    fn grow(&mut self, name: &str) -> anyhow::Result<u64> {
+        let Some(id) = self.instance_that_stays(&format!("g-{name}"), "-N1")? else {
+            return Ok(1);
+        };
+        // Whatever becomes of what it grows by: its jobs may end with a node.
+        self.about_to_disturb(id);
+        for turn in 0..2 + self.dice.below(4) {
+            match self.dice.below(5) {
+                0 | 1 => self.ask(id, &format!("a-{name}.{turn}"))?,
+                // It may have none that it could give, or be over.
+                2 | 3 => drop(self.inside(id, &["grant", "release", "--count=1"])?),
+                _ => self.submit_inside(id, &format!("{name}.{turn}"))?,
+            }
+            moment(&mut self.dice, 400);
+        }
+        self.end(id)?;
+        Ok(2)
+    }
+
+    fn instance_that_stays(&mut self, job: &str, width: &str) -> anyhow::Result<Option<u64>> {
+        let given = format!("--job-name={job}");
+        let words = terms::words(&mut self.dice, Kind::Lends);
+        let words = words.iter().map(String::as_str);
+        let words: Vec<&str> = ["alloc", "--bg", width, &given]
+            .into_iter()
+            .chain(words)
+            .collect();
+        let begun = self.instance.run(&words)?;
+        let Ok(ids) = self.remember(&begun.out, job) else {
+            anyhow::bail!("{job}: {begun:?}");
+        };
+        // It may have ended before it took work, if its node failed.
+        let [id] = ids.as_slice() else {
+            ensure!(begun.code != 0, "{job}: {begun:?}");
+            return Ok(None);
+        };
+        Ok(Some(*id))
+    }
+
+    fn inside(&self, id: u64, words: &[&str]) -> anyhow::Result<Ran> {
+        let path = format!("--at={id}");
+        self.instance.run(&[&[path.as_str()], words].concat())
+    }
+
+    fn submit_inside(&mut self, id: u64, name: &str) -> anyhow::Result<()> {
+        let (name, words) = self.tasks(name, 1, None);
+        let path = format!("--at={id}");
+        let ran = self.begin(&[&path, "submit"], &words)?.wait()?;
+        let mut promises = self.memory.promises.lock().expect("nobody panics");
+        promises.extend(ids_of(&ran.out).map(|inner| Promise {
+            id: inner,
+            name: name.clone(),
+            inside: Some(id),
+        }));
+        Ok(())
+    }
+
+    /// A node more for an instance: that is a job beside it, which goes with it.
+    fn ask(&mut self, id: u64, name: &str) -> anyhow::Result<()> {
+        let given = format!("--job-name={name}");
+        let limit = self.dice.pick(&[None, Some("-t1s"), Some("-t5s")]);
+        let mut words = vec!["grant", "ask", "-N1", &given];
+        words.extend(limit);
+        let asked = self.inside(id, &words)?;
+        let more: Vec<u64> = ids_of(&asked.out).collect();
+        let mut promises = self.memory.promises.lock().expect("nobody panics");
+        for id in more {
+            self.about_to_disturb(id);
+            promises.push(Promise {
+                id,
+                name: name.to_owned(),
+                inside: None,
+            });
+        }
+        Ok(())
+    }
+
+    /// Ends an instance, in one way or another.
+    fn end(&mut self, id: u64) -> anyhow::Result<()> {
+        self.about_to_disturb(id);
         let ending = id.to_string();
         match self.dice.below(3) {
             0 => self.instance.run(&["shutdown", &ending])?,
@@ -322,8 +402,21 @@ impl Person<'_> {
         };
         // What was asked of a leader that was just killed may have been lost with it.
         self.instance.run(&["cancel", &ending])?;
-        self.ended_with_all_in_it(*id)?;
-        Ok(2)
+        self.ended_with_all_in_it(id)
+    }
+
+    /// A job that waits is charged to the other account.
+    fn recharge(&mut self) -> anyhow::Result<u64> {
+        let waiting = ["jobs", "-A", "-n", "-f", "pending", "-o", "{id.dec}"];
+        let waiting = self.instance.run(&waiting)?.out;
+        let waiting: Vec<&str> = waiting.lines().collect();
+        if waiting.is_empty() {
+            return Ok(0);
+        }
+        let job = self.dice.pick(&waiting);
+        let account = format!("account={}", self.dice.pick(&[terms::FEW, terms::OTHER]));
+        // One that has begun meanwhile keeps its account, as one does of which too much would be asked.
+        self.instance.run(&["update", job, &account]).map(|_| 0)
     }
 
     /// Waits for the job's end; then nothing of it may run, at once.
