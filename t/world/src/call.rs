@@ -1,6 +1,7 @@
 //! The calls clients make: what goes over the wire, and what it is about for those who judge.
 
 mod jobspec;
+mod site;
 
 use bytes::Bytes;
 use eddy_modules::live::{By, Live};

@@ -49,6 +49,30 @@ pub enum Fault {
     Back,
     /// Something of a tree, drawn when it strikes: nobody knows yet what there will be.
     Tree(TreeFault),
+    /// The administrator of the root changes what there is, or what somebody asked for.
+    Site(SiteFault),
+}
+
+/// What an administrator of a site does. Nothing goes wrong by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteFault {
+    /// So many nodes come.
+    Add(u32),
+    /// A node is to go: nothing more starts there.
+    Drain(u32, Holders),
+    /// It goes as soon as nothing holds it; asked for so often.
+    Remove(u32, u32),
+    /// Some job that waits has another queue, account or QoS; which is drawn from this.
+    Terms(u64),
+}
+
+/// What becomes of the jobs on a node that is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holders {
+    /// They are waited for.
+    Stay,
+    /// They are cancelled.
+    Cancelled,
 }
 
 /// A configuration that is drawn from the seed.

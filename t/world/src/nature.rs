@@ -16,7 +16,7 @@ use eddy_wire::link::{Hello, HelloAnswer};
 use eddy_wire::message::Message;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::services::child::{ChildOf, Granted};
+use eddy_wire::services::child::Granted;
 use eddy_wire::shell::{FromShell, Part, Role, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::HostOrder;
@@ -432,18 +432,6 @@ impl Nature {
         match job.suspension.standing().is_without_cores() && runs {
             true => Err(format!("job {id} gives cores back on which it runs")),
             false => Ok(()),
-        }
-    }
-
-    /// Nothing lives in a job that was given back.
-    fn is_empty(&self, instance: InstanceId, job: JobId) -> Result<(), String> {
-        let found = self.judge(instance).recorded().jobs.get(&job);
-        let Some(attempt) = found.map(|job| job.attempt) else {
-            return Ok(());
-        };
-        match self.tree.lives_in(instance, ChildOf { job, attempt }) {
-            None => Ok(()),
-            Some(living) => Err(format!("job {job} is released and {living:?} lives in it")),
         }
     }
 

@@ -477,7 +477,7 @@ fn is_whole(world: &World, id: InstanceId) -> Result<(), String> {
         return Ok(());
     };
     let reached = head.reached_ranks();
-    for rank in instance.inventory.ranks().iter() {
+    for rank in world.ranks_of(id).iter() {
         if !reached.contains(rank) {
             return Err(format!(
                 "rank {rank} is not reached, though nothing is in its way"
@@ -535,10 +535,7 @@ fn all_answered(world: &World) -> Result<(), String> {
     let owed = |(client, call): &(usize, &Call)| {
         let (id, rank) = (world.clients[*client].instance, world.clients[*client].rank);
         // A node that has left an instance has no rank of it that could answer.
-        let is_there = world.instances[id.place()]
-            .inventory
-            .ranks()
-            .contains(rank.0);
+        let is_there = world.ranks_of(id).contains(rank.0);
         is_there && !waits_for_what_lasts(world, id, call)
     };
     match world.unanswered().find(owed) {

@@ -4,6 +4,7 @@ mod declared;
 mod hangs;
 mod limits;
 mod patience;
+mod site;
 mod standings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use declared::{QUEUES, extent, more};
 use hangs::hangs;
 use limits::limited;
 use patience::patience;
+use site::site;
 use standings::{is_scarce, scarce, standings};
 
 /// Steps after which a run that goes on is a finding.
@@ -428,6 +430,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     }
     hangs(&mut world, seed, horizon);
     limited(&mut world, seed, horizon);
+    site(&mut world, seed, horizon);
     world
 }
 

@@ -8,11 +8,13 @@ mod attend;
 mod hang;
 mod happen;
 mod nest;
+mod site;
 mod strike;
 
 use std::collections::BTreeMap;
 
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::queue::Turn;
 use eddy_wire::suspension::Standing;
@@ -58,6 +60,8 @@ pub struct World {
     parted: Vec<(usize, usize, Time)>,
     /// Since when instances in those of queues were seen to hold what they have not, while it is calm.
     unlike: BTreeMap<(InstanceId, JobId), Time>,
+    /// The ranks of the root for which its leader keeps agents.
+    kept: Idset,
     hostings: u64,
     steps: u64,
 }
@@ -100,6 +104,7 @@ impl World {
             frozen: BTreeMap::new(),
             parted: Vec::new(),
             unlike: BTreeMap::new(),
+            kept: Idset::new(),
             hostings: 0,
             steps: 0,
         }
@@ -113,9 +118,10 @@ impl World {
         let root = &mut world.instances[ROOT.place()];
         root.seats = (0..machines).collect();
         root.fanout = Some(fanout);
-        root.settings.local = eddy_wire::idset::Idset::one(0);
+        root.settings.local = Idset::one(0);
         root.settings.instance_command = vec!["task".to_owned()];
         world.agents = (0..machines).map(|_| Agent::default()).collect();
+        world.kept = Idset::first_ids(nodes.count);
         world
     }
 
@@ -169,6 +175,7 @@ impl World {
             Some(until) => self.nature.queue.push(until, happening),
             None => self.happen(happening),
         }
+        self.keep_agents();
         if let Some(fault) = self.strikes.remove(&self.steps) {
             self.strike(fault);
         }

@@ -230,15 +230,18 @@ impl Job {
                 self.ended_by.get_or_insert_with(|| RECALLED.to_owned());
             }
             Kind::Requeue(_) => self.ended_by = None,
-            // Whoever goes on beyond a budget does so before anything is held.
+            // Who is to pay is changed before anything is held.
             Kind::JobspecUpdate(map) => {
                 let mut party = Party {
-                    account: self.payer.account.clone(),
-                    qos: self.payer.qos.clone(),
+                    account: self.payer.account.take(),
+                    qos: self.payer.qos.take(),
                     class: None,
                 };
                 update::party(&mut party, map);
-                self.payer.qos = party.qos;
+                (self.payer.account, self.payer.qos) = (party.account, party.qos);
+                if let Some(queue) = update::queue(map) {
+                    self.payer.queue = Some(queue.to_owned());
+                }
             }
             // What is given back last is in the record with all the rest.
             Kind::Release(ranks, _) if !kind.frees() => {

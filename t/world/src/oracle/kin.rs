@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::{Part, Start};
 use eddy_wire::tree::{Address, Letter, Tenure, Word};
 
-use crate::nature::{InstanceId, Life};
+use crate::nature::{InstanceId, Life, Nature, ROOT};
 use crate::nested::Within;
 
 /// Which way letters go between the leader and a rank.
@@ -71,10 +71,11 @@ impl Kin {
         self.living.remove(&living);
     }
 
-    /// A process that lives within any part of this attempt of a job.
-    pub fn lives_in(&self, id: InstanceId, child: ChildOf) -> Option<Living> {
+    /// A process that lives within any part of this attempt of a job, but on these ranks.
+    pub fn lives_in(&self, id: InstanceId, child: ChildOf, but: &Idset) -> Option<Living> {
         let is_it = |(instance, part): &(InstanceId, Part)| {
-            *instance == id && (part.job, part.attempt) == (child.job, child.attempt)
+            let is_its = (part.job, part.attempt) == (child.job, child.attempt);
+            *instance == id && is_its && !but.contains(part.rank.0)
         };
         let found = self
             .living
@@ -182,5 +183,27 @@ fn way(id: InstanceId, letter: &Letter) -> Option<(InstanceId, Rank, Way)> {
         Address::Rank(rank) => Some((id, rank, Way::Down)),
         Address::Leader => Some((id, letter.from, Way::Up)),
         Address::Next | Address::Below => None,
+    }
+}
+
+impl Nature {
+    /// Nothing lives in a job that was given back.
+    pub fn is_empty(&self, instance: InstanceId, job: JobId) -> Result<(), String> {
+        let found = self.judge(instance).recorded().jobs.get(&job);
+        let Some(attempt) = found.map(|job| job.attempt) else {
+            return Ok(());
+        };
+        // What holds nothing on a node that is taken out ends with the node's agent, which the leader sees to
+        // once that is recorded; nobody is told when.
+        let inventory = &self.judge(instance).recorded().inventory;
+        let taken_out = match instance == ROOT && !inventory.nodes.is_empty() {
+            true => Idset::first_ids(self.machines.len() as u32).difference(&inventory.ranks()),
+            false => Idset::new(),
+        };
+        let of = ChildOf { job, attempt };
+        match self.tree.lives_in(instance, of, &taken_out) {
+            None => Ok(()),
+            Some(living) => Err(format!("job {job} is released and {living:?} lives in it")),
+        }
     }
 }

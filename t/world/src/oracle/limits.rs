@@ -222,8 +222,10 @@ impl Limited {
                 return self.placed(record.seq, t, id);
             }
             Kind::JobspecUpdate(map) => {
+                let stood = seen.stands_by();
                 update::submit(&mut seen.submit, map);
-                if update::duration(map).is_none() {
+                // Who did so before goes on to, also where he moves to others.
+                if update::duration(map).is_none() && !stood {
                     return self.may_stand_by(id);
                 }
             }

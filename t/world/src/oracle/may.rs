@@ -45,6 +45,11 @@ impl Oracle {
             // It is held as long as the leader lives, and no longer.
             return Ok(());
         }
+        let is_gone = !self.durable.inventory.nodes.contains_key(&part.rank);
+        if instance && ground && signal == SIGKILL && is_gone {
+            // And no longer than the node is one of the instance.
+            return Ok(());
+        }
         if matches!(work, Work::Ground { .. }) && signal == SIGKILL {
             // So does what is nothing but ground.
             return Ok(());

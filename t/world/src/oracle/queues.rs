@@ -123,6 +123,9 @@ impl Queued {
                 {
                     *time = Some(limit);
                 }
+                if let (Some(own), Some(queue)) = (self.jobs.get_mut(&id), update::queue(map)) {
+                    queue.clone_into(own);
+                }
                 Ok(())
             }
             (Kind::Alloc(grant), Some(id)) => {

@@ -47,10 +47,15 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
             let Some(outside) = above.jobs.get(id) else {
                 return Err(format!("job {id} was passed down by nobody"));
             };
-            if !above.asks_for(outside, &job.submit) || outside.attempt < pass.attempt {
+            let is_same = outside.attempt == pass.attempt;
+            // Who waits again may be other than it was passed down before, and who was taken may have another name.
+            let is_asked = match is_same && !job.submit.is_taken_here() {
+                true => above.asks_for(outside, &job.submit),
+                false => outside.submit.sent() == job.submit.sent(),
+            };
+            if !is_asked || outside.attempt < pass.attempt {
                 return Err(format!("job {id} is another one where it was passed to"));
             }
-            let is_same = outside.attempt == pass.attempt;
             if is_same && !world.is_over(instance.id) {
                 stands_alike(outside, job)?;
             }

@@ -34,10 +34,10 @@ impl World {
 
     /// The agent of a machine starts: its rank of the root is its own to host.
     pub(super) fn agent_starts(&mut self, machine: usize) {
-        let agent = &mut self.agents[machine];
-        if agent.course == Running::Yes {
+        if self.agents[machine].course == Running::Yes || !self.has_machine(machine) {
             return;
         }
+        let agent = &mut self.agents[machine];
         agent.course = Running::Yes;
         self.nature.note(|| format!("agent {machine} starts"));
         let rank = self.instances[ROOT.place()]

@@ -45,6 +45,7 @@ impl World {
         let (instance, nature) = (&mut self.instances[ROOT.place()], &mut self.nature);
         match fault {
             Fault::Tree(fault) => self.strike_tree(fault),
+            Fault::Site(fault) => self.administer(fault),
             Fault::CrashLeader(down) => self.kill_leader(ROOT, down),
             Fault::CrashShells => instance.crash_shells(nature),
             Fault::CrashBoth(down) => {
