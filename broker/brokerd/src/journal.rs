@@ -23,7 +23,7 @@ mod writer;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use lack::may_pass;
+pub use lack::{advice, may_pass};
 pub(crate) use open::DATABASE;
 pub use open::{Journal, OpenError, Options, Recover, Recovered, Sync};
 pub use purge::{Purge, Purged};

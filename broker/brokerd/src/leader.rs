@@ -167,8 +167,8 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
         Ok(code) => code,
         Err(failure) => {
             let (ready, error) = *failure;
-            let line = chain(&error);
-            tracing::error!("{line}");
+            tracing::error!("{}", chain(&error));
+            let line = patience.line(&error);
             if args.child {
                 eprintln!("eddy broker: {line}");
             }

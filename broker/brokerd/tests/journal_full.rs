@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use crate::journal_fixture::*;
-use eddy_brokerd::journal::{CloseError, Committed, Journal, Options, verify};
+use eddy_brokerd::journal::{CloseError, Committed, Journal, Options, advice, verify};
 
 const WAIT: Duration = Duration::from_secs(60);
 const SMALL: Options = Options {
@@ -138,6 +138,77 @@ fn a_disk_without_room_for_the_ballast_is_noted() {
         "{:?}",
         recovered.notes
     );
+}
+
+#[test]
+fn a_full_disk_without_a_ballast_is_named_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_mounted) = small_disk(dir.path(), "2m") else {
+        return;
+    };
+    let state = dir.path().join("state");
+    let with_ballast = Options {
+        ballast_bytes: 1 << 20,
+        ..NO_BALLAST
+    };
+    drop(Journal::open(&state, &with_ballast).unwrap());
+    fs::remove_file(state.join("ballast")).unwrap();
+    let _ = fs::write(dir.path().join("filler"), vec![1u8; 2 << 20]);
+    let error = Journal::open(&state, &with_ballast).map(drop).unwrap_err();
+    let (mount, state) = (dir.path().display(), state.display());
+    assert_eq!(
+        advice(&error, &dir.path().join("state")).unwrap(),
+        format!(
+            "no space left on the file system {mount} of state directory {state}: 0 bytes free; \
+             make room there, then start it again"
+        )
+    );
+}
+
+#[test]
+fn a_journal_opened_on_a_full_disk_begins_on_the_room_of_its_ballast() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_mounted) = small_disk(dir.path(), "4m") else {
+        return;
+    };
+    let state = dir.path().join("state");
+    let options = Options {
+        ballast_bytes: 1 << 20,
+        ..NO_BALLAST
+    };
+    drop(Journal::open(&state, &options).unwrap());
+    let filler = dir.path().join("filler");
+    let _ = fs::write(&filler, vec![1u8; 4 << 20]);
+    let (mut writer, said) = writer(Journal::open(&state, &options).unwrap().0);
+    let first = said.recv_timeout(WAIT).unwrap();
+    assert!(
+        matches!(first, Committed::DiskFull { free: 0, .. }),
+        "{first:?}"
+    );
+    writer.send(rows(1, 1)).unwrap();
+    assert_eq!(next_durable(&said), 1);
+    fs::remove_file(&filler).unwrap();
+    loop {
+        match said.recv_timeout(WAIT).unwrap() {
+            Committed::SpaceBack { .. } => break,
+            Committed::Durable { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    writer.close().unwrap();
+}
+
+/// A file system of that size, if it may be mounted.
+fn small_disk<'a>(dir: &'a Path, size: &str) -> Option<Mounted<'a>> {
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+        .arg(dir)
+        .output();
+    if mount.is_ok_and(|output| output.status.success()) {
+        return Some(Mounted(dir));
+    }
+    println!("no right to mount a tmpfs: this was not tested");
+    None
 }
 
 struct Mounted<'a>(&'a Path);

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
+/// With less room than this a leader does not begin but on that of the ballast: for the index of the log (32 KiB), the
+/// records of a start, files of its shells and of who is reached where.
+pub(super) const ROOM_MIN: u64 = 1 << 20;
 /// A smaller one than this part of what it should be is not worth its file.
 const LEAST_PART: u64 = 16;
 
@@ -93,8 +96,25 @@ impl Ballast {
         dropped
     }
 
+    /// Before anything is written where a journal begins: gives the room up if there is too little without. Answers
+    /// how much was free then, if it was too little.
+    pub fn make_room(&mut self) -> Option<u64> {
+        let free = self.free();
+        let is_low = self.bytes > 0 && free < ROOM_MIN;
+        is_low.then(|| {
+            self.drop_it();
+            free
+        })
+    }
+
     /// Bytes this user may still write where the journal is; 0 if that cannot be asked.
     pub fn free(&self) -> u64 {
-        statvfs(&self.dir).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize))
+        free_in(&self.dir).unwrap_or(0)
     }
+}
+
+/// Bytes this user may still write in a directory, if that can be asked.
+pub(super) fn free_in(dir: &Path) -> Option<u64> {
+    let fs = statvfs(dir).ok()?;
+    Some(fs.f_bavail.saturating_mul(fs.f_frsize))
 }

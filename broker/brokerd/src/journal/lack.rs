@@ -7,12 +7,14 @@
 use std::error::Error;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 use rustix::io::Errno;
 
+use super::ballast::{ROOM_MIN, free_in};
 use super::open::DATABASE;
 
 /// SQLite's read and write failures that come of a lack, and of nothing in the file.
@@ -59,6 +61,33 @@ pub fn may_pass(error: &(dyn Error + 'static), dir: &Path) -> bool {
         cause = error.source();
     }
     false
+}
+
+/// What a person can do about a start that failed so on this state directory for want of room on its disk.
+pub fn advice(error: &(dyn Error + 'static), dir: &Path) -> Option<String> {
+    let free = free_in(dir).filter(|free| *free < ROOM_MIN)?;
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    let is_so = causes.any(|error| {
+        let system = error.downcast_ref::<io::Error>();
+        let sqlite = error.downcast_ref::<rusqlite::Error>();
+        system.is_some_and(is_lack_of_system) || sqlite.is_some_and(is_lack)
+    });
+    is_so.then(|| {
+        format!(
+            "no space left on the file system {} of state directory {}: {free} bytes free; \
+             make room there, then start it again",
+            mounted_at(dir).display(),
+            dir.display()
+        )
+    })
+}
+
+/// Where the file system of a directory is mounted.
+fn mounted_at(dir: &Path) -> PathBuf {
+    let device = |path: &Path| path.metadata().map(|found| found.dev()).ok();
+    let own = device(dir);
+    let within = dir.ancestors().take_while(|path| device(path) == own);
+    within.last().unwrap_or(dir).to_owned()
 }
 
 /// SQLite says of want of descriptors only that it cannot open the file; the

@@ -16,7 +16,7 @@ use super::schema::FORMAT;
 #[derive(Debug)]
 pub(super) struct DirLock {
     // `File` is close-on-exec, so a started shell does not inherit the lock.
-    _file: File,
+    file: File,
 }
 
 impl DirLock {
@@ -31,7 +31,7 @@ impl DirLock {
             .mode(0o700)
             .create(dir)
             .map_err(io)?;
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
@@ -52,9 +52,13 @@ impl DirLock {
             }
             Err(errno) => return Err(io(errno.into())),
         }
-        file.set_len(0).map_err(io)?;
-        writeln!(file, "{}", std::process::id()).map_err(io)?;
-        Ok(DirLock { _file: file })
+        Ok(DirLock { file })
+    }
+
+    /// Says in it which process has it. That takes room on the disk, which the holder may have to make first.
+    pub fn sign(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        writeln!(self.file, "{}", std::process::id())
     }
 }
 

@@ -165,6 +165,8 @@ pub struct Journal {
     pub(super) acknowledged: Acknowledged,
     pub(super) ballast: Ballast,
     pub(super) size_max: Option<u64>,
+    /// Bytes that were free when it was opened, if that was too little to begin with.
+    pub(super) low: Option<u64>,
     base: Base,
     // Last, so that it is given back only when all else is closed.
     _lock: DirLock,
@@ -190,7 +192,10 @@ impl Journal {
             dir: dir.into(),
             source,
         };
-        let lock = DirLock::take(dir)?;
+        let mut lock = DirLock::take(dir)?;
+        let mut ballast = Ballast::new(dir, options.ballast_bytes);
+        let low = ballast.make_room();
+        lock.sign().map_err(directory)?;
         check_version(dir, options.sync)?;
         recover::finish(dir).map_err(directory)?;
         let (acknowledged, witness) = Acknowledged::open(dir, options.sync).map_err(directory)?;
@@ -215,8 +220,8 @@ impl Journal {
         );
         recovered.notes.extend(examined.note);
         acknowledged.write(examined.head).map_err(directory)?;
-        let ballast = Ballast::new(dir, options.ballast_bytes);
-        if !matches!(ballast.make(), Ok(true)) {
+        let has_ballast = matches!(ballast.make(), Ok(true));
+        if !has_ballast {
             let free = ballast.free();
             recovered
                 .notes
@@ -228,6 +233,7 @@ impl Journal {
             acknowledged,
             ballast,
             size_max: options.size_max,
+            low: low.filter(|_| !has_ballast),
             base: examined.base,
             _lock: lock,
         };

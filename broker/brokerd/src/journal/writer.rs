@@ -33,7 +33,7 @@ const BALLAST_PAUSE: Duration = Duration::from_secs(2);
 const HERE_ROWS_MAX: usize = 256;
 const HERE_BYTES_MAX: usize = 256 << 10;
 
-/// What the writer tells. On the writer's thread: pass it on and return.
+/// What the writer tells. On the writer's thread, or where it is made: pass it on and return.
 #[derive(Debug)]
 pub enum Committed {
     /// Every record up to `seq`, and all else sent with them, survives what [`super::Sync`] says.
@@ -51,8 +51,8 @@ pub enum Committed {
         /// How long the commit took.
         took: Duration,
     },
-    /// No space; said once, until [`Committed::SpaceBack`]. Commits are retried, on the room of the
-    /// ballast first: records of ends may still become durable, so intake should refuse.
+    /// No space; said once, at the start if it is so then, until [`Committed::SpaceBack`]. Commits are retried, on the
+    /// room of the ballast first: records of ends may still become durable, so intake should refuse.
     DiskFull {
         /// The state directory.
         dir: PathBuf,
@@ -255,7 +255,7 @@ impl Writer {
         Writer::new(journal, Place::Here, Box::new(on_commit))
     }
 
-    fn new(journal: Journal, place: Place, tell: Tell) -> Writer {
+    fn new(mut journal: Journal, place: Place, mut tell: Tell) -> Writer {
         let state = State {
             queue: VecDeque::new(),
             backlog: Backlog::default(),
@@ -267,7 +267,14 @@ impl Writer {
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
-        let space = Space::Plenty;
+        let space = match journal.low.take() {
+            None => Space::Plenty,
+            Some(free) => {
+                let (dir, waiting) = (journal.dir.clone(), 0);
+                tell(Committed::DiskFull { dir, free, waiting });
+                Space::Low
+            }
+        };
         Writer {
             shared,
             disk: Arc::new(Mutex::new(Disk { journal, space })),

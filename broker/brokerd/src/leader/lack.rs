@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::start::StartError;
 use super::{CODE_FATAL, Starter, chain};
-use crate::journal::may_pass;
+use crate::journal::{advice, may_pass};
 
 /// The first pause between two tries; doubled each time.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -58,6 +58,11 @@ impl Patience {
         std::thread::sleep(pause);
         self.pause = (pause * 2).min(PAUSE_MAX);
         true
+    }
+
+    /// What whoever waits for the start is told of its failure, in one line.
+    pub fn line(&self, error: &StartError) -> String {
+        advice(error, &self.statedir).unwrap_or_else(|| chain(error))
     }
 
     /// The code of a process whose start failed so; it may not return, so that it
