@@ -247,10 +247,7 @@ impl Broker {
             }
             Arrival::Durable(seq) => self.durable_to(now, seq, &mut turn),
             Arrival::Disk(disk) => {
-                self.lack = match &disk {
-                    Disk::Full(why) => Some(why.clone()),
-                    Disk::Room => None,
-                };
+                self.note_lack(&disk);
                 self.all(now, &mut turn, |_| Input::Disk(&disk));
             }
             Arrival::Configure(caller, memo) => {
@@ -267,10 +264,17 @@ impl Broker {
     /// The end is recorded and only waits for the disk: nothing more is
     /// recorded, and what would tell of a record is not told. Whoever waits
     /// for what became durable with the end still hears of it; whoever asks
-    /// now is not answered, loses the connection and asks the next leader.
+    /// now is not answered, loses the connection and asks the next leader;
+    /// but as long as the disk has no room, who looks hears what the end waits for.
     fn after_end(&mut self, now: Time, arrival: Arrival, turn: &mut Turn) {
         match arrival {
             Arrival::Durable(seq) => self.durable_to(now, seq, turn),
+            Arrival::Disk(disk) => self.note_lack(&disk),
+            Arrival::Message(client, message)
+                if self.lack.is_some() && message.topic == Ping::TOPIC =>
+            {
+                self.message(now, client, message, turn);
+            }
             Arrival::Message(..)
             | Arrival::Gone(_)
             | Arrival::Shell(..)
@@ -281,7 +285,6 @@ impl Broker {
             | Arrival::Parent(_)
             | Arrival::Planned(_)
             | Arrival::Answer(..)
-            | Arrival::Disk(_)
             | Arrival::Configure(..)
             | Arrival::Tick
             | Arrival::Marking
@@ -289,6 +292,13 @@ impl Broker {
         }
         turn.events.clear();
         turn.effects.clear();
+    }
+
+    fn note_lack(&mut self, disk: &Disk) {
+        self.lack = match disk {
+            Disk::Full(why) => Some(why.clone()),
+            Disk::Room => None,
+        };
     }
 
     fn message(&mut self, now: Time, client: ClientId, message: Message, turn: &mut Turn) {

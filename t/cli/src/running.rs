@@ -126,8 +126,20 @@ impl Running {
     /// # Errors
     /// It does not.
     pub fn prints(&self, text: &str) -> anyhow::Result<()> {
+        self.waits(&self.out, text)
+    }
+
+    /// Waits until it has printed `text` on standard error.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn complains(&self, text: &str) -> anyhow::Result<()> {
+        self.waits(&self.err, text)
+    }
+
+    fn waits(&self, printed: &Printed, text: &str) -> anyhow::Result<()> {
         let until = Instant::now() + LIMIT;
-        let mut bytes = self.out.bytes.lock().expect("readers do not panic");
+        let mut bytes = printed.bytes.lock().expect("readers do not panic");
         while !bytes
             .windows(text.len())
             .any(|part| part == text.as_bytes())
@@ -136,8 +148,7 @@ impl Running {
             if left.is_zero() {
                 bail!("{}: does not print `{text}`", self.line);
             }
-            bytes = self
-                .out
+            bytes = printed
                 .more
                 .wait_timeout(bytes, left)
                 .expect("readers do not panic")

@@ -149,6 +149,46 @@ fn what_is_not_answered_on_a_full_disk_ends_in_time_with_the_reason() -> Tested 
     instance.shut_down()
 }
 
+#[test]
+fn a_leader_begun_anew_on_a_full_disk_goes_on_with_the_ballast() -> Tested {
+    let place = Place::new()?;
+    let disk = SmallDisk::mount(64 << 20)?;
+    let state = disk.folder.path().join("state");
+    let instance = Instance::start_in(place, state, &["--cores=2"])?;
+    let mut gate = instance.place.fifo("gate")?;
+    let running = instance.submit_started(&["sh", "-c", "read line <gate; exit 8"])?;
+    let filler = disk.fill()?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!(instance.row(&running)?["state"], "RUN");
+    let refused = instance.run(&["submit", "true"])?;
+    let why = "eddy submit: no space left on the disk of";
+    assert!(refused.refusal()?.starts_with(why), "{}", refused.err);
+    // The end of what runs has room.
+    gate.let_go(1)?;
+    assert_eq!(instance.code(&running)?, 8);
+    fs::remove_file(filler)?;
+    let after = accepted_submission(&instance)?;
+    assert_eq!(instance.code(&after)?, 0);
+    instance.shut_down()
+}
+
+#[test]
+fn a_shutdown_on_a_full_disk_says_what_it_waits_for() -> Tested {
+    let place = Place::new()?;
+    let disk = SmallDisk::mount(64 << 20)?;
+    let state = disk.folder.path().join("state");
+    let instance = Instance::start_in(place, state, &["--cores=2"])?;
+    let filler = disk.fill()?;
+    let (_, held) = refused_submission(&instance, &disk)?;
+    let ends = instance.begin(&["shutdown"])?;
+    ends.complains("waiting for the end of the instance: no space left on the disk of")?;
+    fs::remove_file(filler)?;
+    ends.wait()?.ok()?;
+    drop(held);
+    instance.place.nothing_is_left()
+}
+
 /// Submits until it is refused: what is left of the journal's own pages, and then the ballast, is
 /// used up first. What was taken before that is not answered until there is room again: those
 /// commands are given back as they wait.

@@ -1,7 +1,5 @@
 //! `eddy shutdown`: end an instance in order.
 
-use std::io::Read;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -9,6 +7,8 @@ use eddy_client::{Client, ClientError, EndFeed};
 use eddy_wire::id::JobId;
 use eddy_wire::services::instance::{Ping, PingRequest, Pong, Shutdown, ShutdownRequest};
 use eddy_wire::services::job::JobSet;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
 
 use crate::session::{Global, told};
 
@@ -18,7 +18,8 @@ use crate::session::{Global, told};
 /// the journal and run after the next `eddy start --statedir`. An instance that is a job ends for
 /// good, and so does its job; what it leaves can still be read (`eddy --at PATH jobs -a`).
 ///
-/// Returns when the leader of a root has exited, or when the job of another is over.
+/// Returns when the leader of a root has exited, or when the job of another is over. A leader whose disk is full
+/// ends when there is room for the record of it: the command says so and waits on.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -38,6 +39,8 @@ const EXAMPLES: &str = "Examples:
   eddy shutdown 905/3
   eddy --at ~/q shutdown         # the instance of a state directory";
 
+/// How often a leader that was told to end is asked what that waits for.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// How long an instance that was told to end may take before it is told again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -46,7 +49,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let client = global.connect_to(args.path.as_deref()).await?;
         let pong = client.call::<Ping>(&PingRequest::default()).await?;
         // Opened before anything is asked: its end is the exit of the leader.
-        let watched = UnixStream::connect(client.uri().path());
+        let watched = UnixStream::connect(client.uri().path()).await;
         let over = job_of(global, &pong).await?;
         let request = ShutdownRequest {
             note: args.message.clone().unwrap_or_default(),
@@ -62,14 +65,37 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         match (args.background, over, watched) {
             (true, _, _) => {}
             (false, Some(over), _) => until_over(&client, &request, over).await?,
-            (false, None, Ok(mut watched)) => {
-                let mut rest = Vec::new();
-                let _ = watched.read_to_end(&mut rest);
-            }
+            (false, None, Ok(watched)) => until_gone(&client, watched).await,
             (false, None, Err(_)) => {}
         }
         Ok(0)
     })
+}
+
+/// Waits for the exit of the leader, and says what that waits for itself.
+async fn until_gone(client: &Client, mut watched: UnixStream) {
+    let mut rest = Vec::new();
+    let mut gone = std::pin::pin!(watched.read_to_end(&mut rest));
+    tokio::select! {
+        _ = &mut gone => return,
+        lack = lacked(client) => told(&format!("the end of the instance: {lack}")),
+    }
+    let _ = gone.await;
+}
+
+/// What the leader lacks to end, once it says so; for ever if nothing.
+async fn lacked(client: &Client) -> String {
+    let ping = PingRequest::default();
+    loop {
+        tokio::time::sleep(LOOK_AFTER).await;
+        let pong = client.call_once::<Ping>(&ping, bytes::Bytes::new());
+        match pong.await.map(|(pong, _)| pong.lack) {
+            Ok(Some(lack)) => return lack,
+            Ok(None) => {}
+            // It is gone, which is seen at the other connection.
+            Err(_) => return std::future::pending().await,
+        }
+    }
 }
 
 /// Waits for the end of the job. A leader that dies as it ends is started again by its shell and
