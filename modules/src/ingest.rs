@@ -52,6 +52,7 @@ use crate::gangs::Gangs;
 use crate::live::Change;
 use crate::nest::blocks;
 use crate::settings::Settings;
+use crate::sight::Sight;
 use above::Above;
 use filters::Filters;
 use fleet::Fleet;
@@ -94,8 +95,10 @@ pub struct Ingest {
     active: u64,
     keys: Keys,
     specs: Specs,
-    /// The jobs that ended last.
-    ended: Ended<()>,
+    /// Whose the jobs are that ended last.
+    ended: Ended<u32>,
+    /// Whose jobs a sender may know of.
+    sight: Sight,
     /// Submissions for which something is being looked up in the journal: their key, or a job that
     /// they are to wait for.
     asked: BTreeMap<u64, Submission>,
@@ -134,6 +137,7 @@ impl Module for Ingest {
         self.served.apply(record);
         self.gangs.apply(record);
         self.above.apply(record);
+        self.sight.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
                 // The number of a job that was passed down is none of this instance's own.
@@ -148,8 +152,10 @@ impl Module for Ingest {
             }
             (Kind::Clean, Some(job)) => {
                 self.active -= 1;
+                if let Some(user) = self.keys.user_of(job) {
+                    self.ended.note(job, user);
+                }
                 self.keys.ended(job);
-                self.ended.note(job, ());
             }
             (Kind::ResourceDefine(set, _), _) => self.capacity = Some(Capacity::of(set)),
             (Kind::LeaderStart(epoch), _) => self.keys.leader(*epoch, record.event.t),
@@ -265,6 +271,7 @@ impl Ingest {
             keys: Keys::new(settings.key_skew, settings.key_age_max),
             specs: Specs::default(),
             ended: Ended::default(),
+            sight: Sight::new(settings),
             asked: BTreeMap::new(),
             held: VecDeque::new(),
             above: Above::default(),

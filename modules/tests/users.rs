@@ -132,6 +132,14 @@ fn asked_of(id: u64) -> Vec<(&'static str, Value)> {
         ("child.list", json!({"job": id})),
         ("child.beat", json!({"job": id, "attempt": 1})),
         ("sched.explain", json!({"job": id})),
+        (
+            "job.submit",
+            json!({"dependencies": [{"scheme": "afterany", "value": id.to_string()}]}),
+        ),
+        (
+            "job.submit",
+            json!({"dependencies": [{"scheme": "afterok", "value": format!("{id}/5")}]}),
+        ),
     ]
 }
 
@@ -141,7 +149,10 @@ fn told_bob(topic: &str, body: &Value, (id, over): (u64, Option<&JobRow>)) -> Ve
     let before = i.records.len();
     i.clear();
     i.sender = BOB;
-    i.call(topic, body);
+    match topic {
+        "job.submit" => i.submit(0, 1, body),
+        _ => i.call(topic, body),
+    };
     while let Some((tag, query)) = i.queries.pop() {
         let answer = match query {
             Query::Finished(job) => {

@@ -148,12 +148,10 @@ impl Keys {
         }
     }
 
-    /// Whether this job is of a submission with jobs that are not over.
-    pub fn covers(&self, job: JobId) -> bool {
-        let Some((first, open)) = self.open.range(..=job).next_back() else {
-            return false;
-        };
-        job.0 - first.0 < u64::from(open.count)
+    /// Whose this job is, if it is of a submission with jobs that are not over.
+    pub fn user_of(&self, job: JobId) -> Option<u32> {
+        let (first, open) = self.open.range(..=job).next_back()?;
+        (job.0 - first.0 < u64::from(open.count)).then_some(open.user)
     }
 
     /// The submission of this key, if the window holds it.

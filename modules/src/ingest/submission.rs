@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use eddy_broker::{Caller, Request, TakenBy};
+use eddy_broker::{Caller, Request, Sender, TakenBy};
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Sent;
@@ -24,6 +24,8 @@ pub(super) struct Submission {
     pub(super) user: u32,
     /// Who asked, if it is for another.
     pub(super) asked_by: Option<u32>,
+    /// Who asks: he waits for no job of which he may not know. Of one that another instance let in it was asked there.
+    pub(super) sender: Option<Sender>,
     /// The most urgent that whoever asked may have it.
     urgency_max: u8,
     /// Whom it is charged to, once it was found to be admissible.
@@ -59,6 +61,7 @@ impl Submission {
             caller: of.caller,
             user,
             asked_by: (user != of.uid).then_some(of.uid),
+            sender: Some(of.sender()),
             urgency_max: of.sender().urgency_max(),
             party: Party::default(),
             spec,
@@ -77,6 +80,7 @@ impl Submission {
     /// by what the user is there.
     pub(super) fn was_let_in_by(&mut self, by: &TakenBy) {
         self.urgency_max = URGENCY_MAX;
+        self.sender = None;
         self.taken_in = Some(Arc::clone(&by.instance));
         self.awaited.clone_from(&by.awaited);
     }

@@ -2,7 +2,8 @@
 //!
 //! Those that are not over, or ended lately, are known here; the journal is
 //! asked for the others, one after the other. What they must have come to is
-//! the manager's to judge, once it is recorded who waits for them.
+//! the manager's to judge, once it is recorded who waits for them. Where listings are private others' jobs are
+//! not there: to wait for one would tell how it ended.
 
 use eddy_broker::{Answer, Outbox, Query, Volatile};
 use eddy_wire::error::{Code, Refusal};
@@ -63,7 +64,9 @@ impl Ingest {
         if let Some(known) = self.keys.recent(submission.user, &submission.request.key) {
             return self.repeated(&submission, known, out);
         }
-        if let Answer::Finished(Some(_)) = answer {
+        if let Answer::Finished(Some(found)) = answer
+            && !self.hides(&submission, found.0.userid)
+        {
             submission.found += 1;
             return self.take(now, submission, out);
         }
@@ -85,7 +88,7 @@ impl Ingest {
         let needs = submission.spec.needs.iter().enumerate();
         let left = needs.skip(submission.found);
         let mut unknown = left.filter_map(|(at, need)| match need {
-            Need::After(_, job) | Need::Within(_, job, _) if !self.is_known(*job) => {
+            Need::After(_, job) | Need::Within(_, job, _) if !self.is_known(submission, *job) => {
                 Some((at, *job))
             }
             Need::After(..)
@@ -97,7 +100,15 @@ impl Ingest {
         unknown.next()
     }
 
-    fn is_known(&self, job: JobId) -> bool {
-        self.keys.covers(job) || self.ended.get(job).is_some()
+    /// One that is there and is, for this submission, none is asked for as one that was never there.
+    fn is_known(&self, submission: &Submission, job: JobId) -> bool {
+        let ended = || self.ended.get(job).copied();
+        let user = self.keys.user_of(job).or_else(ended);
+        user.is_some_and(|user| !self.hides(submission, user))
+    }
+
+    fn hides(&self, submission: &Submission, user: u32) -> bool {
+        let sender = submission.sender;
+        sender.is_some_and(|sender| self.sight.hides(sender, user))
     }
 }
