@@ -334,7 +334,9 @@ impl Kept {
         outcome.verdicts.retain(|(job, verdict)| match verdict {
             Verdict::Start(_)
             | Verdict::Preempt { .. }
-            | Verdict::Never(Reason::LeftOut { .. } | Reason::NeverBeside { .. }) => true,
+            | Verdict::Never(
+                Reason::LeftOut { .. } | Reason::NeverBeside { .. } | Reason::NeverPool { .. },
+            ) => true,
             Verdict::Never(reason) => {
                 let reason = Reason::NotInReservation {
                     name: name.clone(),

@@ -177,10 +177,10 @@ impl Occupancy {
         {
             return Now::Fits(spot(ask, chosen));
         }
-        // Who would wait for nodes that are somebody's waits for no end.
+        // Who would wait for nodes that are somebody's, or for a pool that is not there, waits for no end.
         match self.choose_all(ask, self.inventory.common()) {
-            Ok(_) => Now::NoRoom,
-            Err(_) => Now::Never,
+            Ok(_) if self.pool_never(ask).is_none() => Now::NoRoom,
+            Ok(_) | Err(_) => Now::Never,
         }
     }
 
@@ -474,7 +474,8 @@ impl Room for Occupancy {
             return Err(Blocked::Limited);
         }
         if !self.pools_fit(ask, now, span) {
-            return Err(Blocked::Reserved);
+            let never = self.pool_never(ask);
+            return Err(never.map_or(Blocked::Reserved, |_| Blocked::Never));
         }
         if self.misses.has(ask, now, span) {
             return Err(match self.is_possible(ask) {

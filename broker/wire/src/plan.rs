@@ -6,6 +6,7 @@
 
 mod answer;
 mod later;
+mod owner;
 mod shares;
 mod suppose;
 mod words;
@@ -33,8 +34,9 @@ mod bar;
 pub use answer::{Answer, Basis, Breakdown, Estimate, Explained, Likely, Moved, Mover, Term};
 pub use bar::Bar;
 use bar::{alone, clock};
-use words::{also, listed, next, not_up, properties, said, times};
+use words::{also, listed, next, not_up, of_pool, properties, said, times};
 
+pub use owner::{LineName, Owner};
 pub use shares::{ShareRow, SharesTold};
 pub use suppose::{Suppose, SupposeError};
 
@@ -163,26 +165,6 @@ impl Want {
         }
     }
 }
-
-/// Whom a job is charged to, and what else its order may depend on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
-    /// User id.
-    pub user: u32,
-    /// The account; none where there are no accounts.
-    pub account: Option<Name>,
-    /// The QoS; none is the policy's default.
-    pub qos: Option<Name>,
-    /// The class; none is the policy's default.
-    pub class: Option<Name>,
-    /// The queue it was submitted to; none is the instance's only one.
-    pub queue: Option<Arc<str>>,
-    /// The line it waits in.
-    pub line: LineName,
-}
-
-/// A line of those who wait for nodes that are set aside; none is that of all others.
-pub type LineName = Option<Arc<str>>;
 
 /// The first who waits in a line apart, and why it does.
 #[derive(Clone, Debug, PartialEq)]
@@ -346,6 +328,16 @@ pub enum Reason {
         most: u64,
         /// The ranks of those instances.
         apart: Idset,
+    },
+    /// More of a pool than there is in all, or of one that is not there any more.
+    #[error("asks for {asked} of pool `{pool}`; {}, so that it never starts as things are", of_pool(*count))]
+    NeverPool {
+        /// The pool.
+        pool: Name,
+        /// Asked for.
+        asked: u64,
+        /// There are so many in all; nothing is no such pool.
+        count: u64,
     },
     /// Only on nodes that are like this, and none is.
     #[error("asks for nodes with {constraint}; no node is so{}", properties(known))]

@@ -1,5 +1,5 @@
-//! Jobs that fit only on what instances of a fixed size hold: nodes were taken out since they were taken, or
-//! such an instance came.
+//! Jobs that fit only on what instances of a fixed size hold, since nodes were taken out or such an instance came,
+//! or take of a pool that the configuration does not have any more.
 //!
 //! Called by the sched module where its planner has let such a job go. It waits, holds up nobody, and is told
 //! what is the most; when that may be something else the planner looks again. It is not ended, as one is that
@@ -17,7 +17,10 @@ use crate::live::Change;
 impl Sched {
     /// Whether a job that never fits is such a one; then it waits on, and says so.
     pub(super) fn waits_oversize(&mut self, id: JobId, reason: &Reason, out: &mut Outbox) -> bool {
-        if !matches!(reason, Reason::NeverBeside { .. }) {
+        if !matches!(
+            reason,
+            Reason::NeverBeside { .. } | Reason::NeverPool { .. }
+        ) {
             return false;
         }
         self.sets.oversize.insert(id);

@@ -22,8 +22,13 @@ impl Occupancy {
         named.any(|ranks| all.has_ranks(ranks).is_err())
     }
 
-    /// Why a request is never placed on this inventory, if it is not; or not on what is nobody's of it.
+    /// Why a request is never placed on this inventory, if it is not; or not on what is nobody's of it, or for want of
+    /// a pool.
     pub fn never(&self, ask: &Ask) -> Option<Reason> {
+        self.never_on_nodes(ask).or_else(|| self.pool_never(ask))
+    }
+
+    fn never_on_nodes(&self, ask: &Ask) -> Option<Reason> {
         let (all, request) = (self.inventory.all(), &ask.want.request);
         let beside = || {
             let short = self.choose_all(ask, self.inventory.common()).err()?;
@@ -87,7 +92,8 @@ impl Occupancy {
     /// What is in the way of a request that does not fit now.
     pub(super) fn blocked(&self, ask: &Ask) -> Blocked {
         let serving = self.inventory.serving();
-        if self.choose_all(ask, self.inventory.common()).is_err() {
+        if self.choose_all(ask, self.inventory.common()).is_err() || self.pool_never(ask).is_some()
+        {
             return Blocked::Never;
         }
         match self.choose_all(ask, serving) {

@@ -199,6 +199,18 @@ impl Occupancy {
         None
     }
 
+    /// The pool of which a request takes more than there is in all: one that is not there any more, or is smaller.
+    pub(super) fn pool_never(&self, ask: &Ask) -> Option<Reason> {
+        ask.want.pools.iter().find_map(|(name, asked)| {
+            let count = self.pools.counts.get(name).copied().unwrap_or(0);
+            (count < *asked).then(|| Reason::NeverPool {
+                pool: name.clone(),
+                asked: *asked,
+                count,
+            })
+        })
+    }
+
     /// The pool of which less is left now than a request takes.
     pub fn pool_short(&self, ask: &Ask) -> Option<Reason> {
         ask.want.pools.iter().find_map(|(name, asked)| {

@@ -487,6 +487,20 @@ fn a_pool_is_promised_like_nodes_and_counts_in_every_line() {
 }
 
 #[test]
+fn who_takes_more_of_a_pool_than_there_is_holds_up_nobody() {
+    let mut site = Site::new("preset = \"fcfs\"");
+    site.want_of(1, lasting(slots(1, 1), 50), None, 4);
+    site.want_of(2, lasting(slots(1, 1), 50), None, 3);
+    assert_eq!(site.plan(), [(1, None), (2, Some(Idset::one(0)))]);
+    // Who waits for some of it is let go once there is no more of it.
+    site.want_of(3, lasting(slots(1, 1), 50), None, 1);
+    site.want_of(4, lasting(slots(1, 1), 50), None, 0);
+    assert_eq!(site.plan(), []);
+    site.lines.apply(Delta::Pools([].into()));
+    assert_eq!(site.plan(), [(3, None), (4, Some(Idset::one(0)))]);
+}
+
+#[test]
 fn a_time_comes_at_which_a_planner_is_to_be_asked() {
     let mut site = Site::new("preset = \"fcfs\"");
     site.reserve(reservation("r", (21, 61), Idset::range(0, 3)));

@@ -5,6 +5,7 @@ use std::fs;
 
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
+use eddy_cli_tests::running::Running;
 use serde_json::json;
 
 type Tested = anyhow::Result<()>;
@@ -299,4 +300,41 @@ fn an_instance_without_a_file_says_so() -> Tested {
     let set = lines(&instance, &["set", "limits.clients=100"])?;
     assert_eq!(set, ["limits.clients: unset -> 100"]);
     Ok(())
+}
+
+#[test]
+fn a_pool_that_a_start_has_no_more_is_named_and_holds_up_nobody() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("eddy.toml");
+    let policy = "[policy]\npreset = \"fcfs\"\n";
+    let with_pool = format!("{policy}[[pool]]\nname = \"lic\"\ncount = 2\n");
+    fs::write(&file, &with_pool)?;
+    let state = place.path().join("state");
+    let options = ["--cores=1", "--config", &file];
+    let instance = Instance::start_in(place, state, &options)?;
+    let first = instance.submit_started(&["sleep", "1000"])?;
+    let takes = instance.submit(&["--pool", "lic=2", "true"])?;
+    let behind = instance.submit(&["true"])?;
+    instance.ok(&["shutdown"])?;
+    fs::write(&file, policy)?;
+    let started = Running::start(instance.starting())?.wait()?;
+    let line = format!(
+        "pool `lic`: there are 0, and jobs that wait for more never start as things are: {takes}"
+    );
+    assert!(
+        started.code == 0 && started.err.contains(&line),
+        "{}",
+        started.err
+    );
+    assert_eq!(
+        (instance.code(&first)? != 0, instance.code(&behind)?),
+        (true, 0)
+    );
+    let why = instance.ok(&["why", &takes])?;
+    let reason = "  reason: asks for 2 of pool `lic`; the instance has none of it, so that it never starts as things are";
+    assert!(why.contains(reason), "{why}");
+    fs::write(&file, with_pool)?;
+    instance.ok(&["config", "reload"])?;
+    assert_eq!(instance.code(&takes)?, 0);
+    instance.shut_down()
 }

@@ -376,6 +376,7 @@ fn never(reason: &Reason) -> Option<&'static str> {
         | Reason::NeverInAll { .. }
         | Reason::NoSuchRanks { .. }
         | Reason::NoSuchNodes { .. }
+        | Reason::NeverPool { .. }
         | Reason::NotInQueue { .. } => Some("the instance does not have that"),
         Reason::NeverBeside { .. } => Some("it does not have that for others"),
         Reason::Refused { .. } => Some("its queue does not take that"),

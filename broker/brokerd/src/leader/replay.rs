@@ -14,6 +14,7 @@ use eddy_modules::queues_above::admitted;
 use eddy_wire::event::{Event, EventError, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
+use eddy_wire::pool;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
@@ -56,11 +57,17 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
             Ok(record) => {
                 if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job) {
                     known.keys.insert(job, submit.key);
+                    // One that cannot be read was refused.
+                    let takes = pool::of(&submit.spec).unwrap_or_default();
+                    if !takes.is_empty() {
+                        known.takers.insert(job, takes);
+                    }
                     known.last_job = known.last_job.max(job);
                 }
                 if let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) {
                     // It has its row.
                     known.keys.remove(&job);
+                    known.takers.remove(&job);
                 }
                 if let Kind::ResourceDefine(inventory, _) = &record.event.kind {
                     known.inventory = Some(Arc::clone(inventory));

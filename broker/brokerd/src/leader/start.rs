@@ -402,7 +402,8 @@ impl Prepared {
         let uri = rundir::uri(&self.rundir);
         let ranks = self.inventory.ranks();
         let last_job = self.known.last_job;
-        let notes = self.recovered.said();
+        let mut notes = self.recovered.said();
+        notes.extend(self.lacking());
         let local = tokio::task::LocalSet::new();
         let code = local.block_on(&runtime, async {
             let (mut leader, last) = match self.begin() {
@@ -420,6 +421,13 @@ impl Prepared {
         runtime.shutdown_background();
         claim.remove();
         Ok(code)
+    }
+
+    /// Which jobs never start for want of pools: this start may have another configuration than they were taken under.
+    fn lacking(&self) -> Vec<String> {
+        let lacking = self.known.lacking(&self.config.instance.pools);
+        lacking.iter().for_each(|line| tracing::warn!("{line}"));
+        lacking
     }
 
     /// Starts the threads and listens; the leader and the last record.

@@ -10,7 +10,7 @@
 //! ([`super::rows`] writes those that a killed leader leaves).
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,10 +19,12 @@ use eddy_broker::effect::QueryTag;
 use eddy_broker::{Answer, Broker, Finished as Over, Query};
 use eddy_modules::live::Change;
 use eddy_wire::access::Access;
+use eddy_wire::account::Name;
 use eddy_wire::event::{EVENT_VERSION, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::JobId;
 use eddy_wire::json;
+use eddy_wire::pool::{Pool, Takes};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 use uuid::Uuid;
@@ -46,6 +48,8 @@ pub const STARTS_MAX: Duration = Duration::from_millis(5);
 const ROWS_MAX: usize = 64;
 /// And for so long, for who reads the database beside this leader.
 const ROWS_WAIT_MAX: Duration = Duration::from_secs(2);
+/// So many jobs are named that lack a pool.
+const LACKING_SHOWN: usize = 8;
 /// A batch this large waits for nothing.
 const HOLD_ROWS_MAX: usize = 4096;
 /// Records between two marks at least, and how many times what is live.
@@ -131,6 +135,37 @@ pub struct Known {
     pub change: Option<Change>,
     /// Who may connect, as the parent said last.
     pub admitted: Option<Access>,
+    /// Jobs that are not over and take of pools.
+    pub takers: BTreeMap<JobId, Takes>,
+}
+
+impl Known {
+    /// What a person is to know of jobs that take more of a pool than there is now, a line for each pool.
+    pub fn lacking(&self, pools: &[Pool]) -> Vec<String> {
+        let mut lacking: BTreeMap<(&Name, u64), Vec<JobId>> = BTreeMap::new();
+        for (job, takes) in &self.takers {
+            for (name, asked) in takes.iter() {
+                let count = pools.iter().find(|pool| pool.name == *name);
+                let count = count.map_or(0, |pool| pool.count);
+                if count < *asked {
+                    lacking.entry((name, count)).or_default().push(*job);
+                }
+            }
+        }
+        let line = |((name, count), jobs): ((&Name, u64), Vec<JobId>)| {
+            let shown = jobs.iter().take(LACKING_SHOWN).map(|job| job.f58_ascii());
+            let shown: Vec<String> = shown.collect();
+            let more = match jobs.len() - shown.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let shown = shown.join(", ");
+            format!(
+                "pool `{name}`: there are {count}, and jobs that wait for more never start as things are: {shown}{more}"
+            )
+        };
+        lacking.into_iter().map(line).collect()
+    }
 }
 
 impl Store {

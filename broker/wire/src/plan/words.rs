@@ -18,6 +18,14 @@ pub(super) fn listed(jobs: &[JobId]) -> String {
     }
 }
 
+/// How much there is of a pool.
+pub(super) fn of_pool(count: u64) -> String {
+    match count {
+        0 => "the instance has none of it".to_owned(),
+        count => format!("there are {count}"),
+    }
+}
+
 /// How many properties are named.
 const PROPERTIES_MAX: usize = 16;
 
