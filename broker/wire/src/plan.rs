@@ -34,7 +34,7 @@ mod bar;
 pub use answer::{Answer, Basis, Breakdown, Estimate, Explained, Likely, Moved, Mover, Term};
 pub use bar::Bar;
 use bar::{alone, clock};
-use words::{also, listed, next, not_up, of_pool, properties, said, times};
+use words::{also, apart, listed, next, not_up, of_pool, properties, said, times};
 
 pub use owner::{LineName, Owner};
 pub use shares::{ShareRow, SharesTold};
@@ -338,6 +338,14 @@ pub enum Reason {
         asked: u64,
         /// There are so many in all; nothing is no such pool.
         count: u64,
+    },
+    /// What an instance is to grow by, which is to lie where that has nothing yet.
+    #[error("waits for nodes on which {} has nothing yet: {}", listed(&[*of]), apart(*left))]
+    GrownThere {
+        /// The instance.
+        of: JobId,
+        /// On so many it has nothing.
+        left: u64,
     },
     /// Only on nodes that are like this, and none is.
     #[error("asks for nodes with {constraint}; no node is so{}", properties(known))]

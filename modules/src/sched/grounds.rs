@@ -148,7 +148,7 @@ impl Sched {
     }
 
     /// What an instance holds has changed: those that are to be ground for it are looked at anew.
-    pub(super) fn ground_changed(&self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
+    pub(super) fn ground_changed(&mut self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
         let is_change = matches!(
             kind,
             Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Start | Kind::Free
@@ -166,7 +166,9 @@ impl Sched {
             let waits = |seen: &Seen| seen.wants() && !self.resting.contains_key(ground);
             **ground != job && self.jobs.get(ground).is_some_and(waits)
         });
-        let deltas: Vec<Delta> = waiting.map(|ground| self.want(*ground)).collect();
+        let waiting: Vec<JobId> = waiting.copied().collect();
+        self.unsaid(waiting.iter(), out);
+        let deltas: Vec<Delta> = waiting.iter().map(|ground| self.want(*ground)).collect();
         if !deltas.is_empty() {
             out.volatile(Volatile::Plan(deltas));
         }

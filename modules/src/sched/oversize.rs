@@ -1,5 +1,6 @@
 //! Jobs that fit only on what instances of a fixed size hold, since nodes were taken out or such an instance came,
-//! or take of a pool that the configuration does not have any more.
+//! or take of a pool that the configuration does not have any more; and what an instance is to grow by that has a part
+//! of all those nodes.
 //!
 //! Called by the sched module where its planner has let such a job go. It waits, holds up nobody, and is told
 //! what is the most; when that may be something else the planner looks again. It is not ended, as one is that
@@ -26,6 +27,33 @@ impl Sched {
         self.sets.oversize.insert(id);
         out.notice(Notice::Unmet(id, Some(reason.clone())));
         true
+    }
+
+    /// Whether a job that never fits is what an instance is to grow by: it waits for as long as that has the nodes that
+    /// it would fit on, and says so.
+    pub(super) fn waits_to_grow(&mut self, id: JobId, out: &mut Outbox) -> bool {
+        let Some(seen) = self.jobs.get(&id) else {
+            return false;
+        };
+        let Some(of) = seen.grows() else {
+            return false;
+        };
+        if seen.is_queued() && seen.wants() {
+            let left = self.apart_from_ground(seen, None).unwrap_or_default();
+            let left = left.len();
+            self.sets.oversize.insert(id);
+            out.notice(Notice::Unmet(id, Some(Reason::GrownThere { of, left })));
+        }
+        true
+    }
+
+    /// Others are planned again for a cause of their own: what was said of them may be so no more.
+    pub(super) fn unsaid<'j>(&mut self, jobs: impl Iterator<Item = &'j JobId>, out: &mut Outbox) {
+        for id in jobs {
+            if self.sets.oversize.remove(id) {
+                out.notice(Notice::Unmet(*id, None));
+            }
+        }
     }
 
     /// What there is for such jobs may be something else now: the planner looks, and says so anew if not. Told

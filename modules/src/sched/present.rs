@@ -117,7 +117,6 @@ impl Sched {
         if self.jobs.get(&id).is_some_and(waits) && self.waits_oversize(id, reason, out) {
             return;
         }
-        // What an instance is to grow by waits for as long as that has the nodes that it would fit on.
         let lacks_room = matches!(
             reason,
             Reason::NeverOnOneNode { .. }
@@ -125,9 +124,11 @@ impl Sched {
                 | Reason::NoSuchRanks { .. }
                 | Reason::NoSuchNodes { .. }
         );
+        if lacks_room && self.waits_to_grow(id, out) {
+            return;
+        }
         // Where a suspended job cannot go on now it stays.
-        let fails = |seen: &Seen| waits(seen) && !(lacks_room && seen.grows().is_some());
-        let fails = self.jobs.get(&id).is_some_and(fails);
+        let fails = self.jobs.get(&id).is_some_and(waits);
         if fails && !(lacks_room && self.waits_for_queue(id, reason, out)) {
             let exception = Exception {
                 kind: "alloc".to_owned(),

@@ -306,3 +306,36 @@ fn an_instance_asks_for_nodes_beside_those_of_a_fixed_one() -> Tested {
     );
     instance.shut_down()
 }
+
+#[test]
+fn what_an_instance_asks_for_that_has_a_part_of_every_node_says_why_it_waits() -> Tested {
+    let instance = Instance::start(&["--size=2", "--cores=2"])?;
+    let inside = instance.ok(&["alloc", "--bg", "-N1", "-n1"])?;
+    let other = instance.submit_started(&["-N1", "-n1", "-c2", "sleep", "1000"])?;
+    // Both could be had when they were asked for, and the first takes what there was.
+    let ask = || instance.ok(&["--at", &inside, "grant", "ask", "-N1", "-n1"]);
+    let (first, more) = (ask()?, ask()?);
+    instance.ok(&["cancel", &other])?;
+    instance.event(&first, "start")?;
+    let reason = format!(
+        "waits for nodes on which job {inside} has nothing yet: it has a part of every node"
+    );
+    let said = || -> anyhow::Result<bool> { Ok(instance.row(&more)?["reason"] == reason) };
+    anyhow::ensure!(within_limit(said)?, "{}", instance.row(&more)?);
+    let why = instance.ok(&["why", &more])?;
+    assert!(why.contains(&format!("  reason: {reason}")), "{why}");
+    instance.ok(&["cancel", &first])?;
+    instance.event(&more, "start")?;
+    instance.shut_down()
+}
+
+/// Whether something comes to be so.
+fn within_limit(mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
+    let until = std::time::Instant::now() + eddy_cli_tests::running::LIMIT;
+    while std::time::Instant::now() < until {
+        if is_so()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

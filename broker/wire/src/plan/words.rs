@@ -18,6 +18,15 @@ pub(super) fn listed(jobs: &[JobId]) -> String {
     }
 }
 
+/// How many nodes there are on which an instance has nothing, too few or too small for what asks for some.
+pub(super) fn apart(left: u64) -> String {
+    match left {
+        0 => "it has a part of every node".to_owned(),
+        1 => "the one that is left does not do".to_owned(),
+        left => format!("the {left} that are left do not do"),
+    }
+}
+
 /// How much there is of a pool.
 pub(super) fn of_pool(count: u64) -> String {
     match count {
