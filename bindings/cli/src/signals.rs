@@ -1,4 +1,4 @@
-//! Signals by name and number, for `job kill -s`.
+//! Signals by name and number, for `job kill -s` and `why`.
 
 use anyhow::bail;
 
@@ -35,6 +35,12 @@ const SIGNALS: &[(&str, i32)] = &[
     ("PWR", 30),
     ("SYS", 31),
 ];
+
+/// The name of a signal that has one.
+pub fn named(number: i32) -> Option<&'static str> {
+    let known = SIGNALS.iter().find(|(_, known)| *known == number);
+    known.map(|(name, _)| *name)
+}
 
 /// The signal that `TERM`, `sigterm` or `15` names.
 pub fn parse(text: &str) -> anyhow::Result<i32> {

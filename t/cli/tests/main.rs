@@ -49,3 +49,4 @@ mod tree;
 mod tree_refused;
 mod update;
 mod users;
+mod why_ended;

@@ -1,5 +1,7 @@
 //! `eddy why`: why a job is where it is, and when it would start.
 
+mod ended;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -22,6 +24,7 @@ use crate::explained::{supposed, turn};
 use crate::field::status;
 use crate::ids::{self, Spelling};
 use crate::listing::{Filter, Question};
+use crate::names::Users;
 use crate::session::Global;
 use crate::table::escaped;
 use crate::verbs::policy;
@@ -32,7 +35,8 @@ use crate::{output, suppose, when};
 ///
 /// For a job that waits for resources: what is in its way, how many are ahead of it, between when
 /// and when it would start if nothing else came, and what its turn comes from. For any other: its
-/// state, and the reason if it waits or ended badly. Where others are ending to make room for a job
+/// state, and the reason if it waits; of one that did not end well how, where, when and by whom it
+/// ended, and where its output is. Where others are ending to make room for a job
 /// it is told which and by when; and of a job that was ended for another, for which and by which rule.
 ///
 /// A start is reckoned from what is known: a job that has no time limit may run for ever, and then
@@ -77,6 +81,8 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   priority     policy, value, terms with name, factor, weight, contribution
   requires     what its queue requires of nodes, as --requires spells it, of a job that waits
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
+  ended        of one that did not end well: t, status (of wait), returncode, nodelist, by (the user who
+               ended it), stdout and stderr (files, where its output is not kept by the instance)
   let_go       of one that waits for something else than resources: reason, binding, ahead and start, were
                it let go now
   preemptions  how many of its attempts were ended for the sake of another job
@@ -96,7 +102,11 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         };
         let mut rows = question.rows(&client).await?;
         let code = known("why", ids, &rows);
-        let told = told_of(&client, &rows, &suppose).await?;
+        let told = Told {
+            ended: ended::told_of(&client, &rows).await?,
+            ..told_of(&client, &rows, &suppose).await?
+        };
+        let users = Users::read();
         let waits = |row: &JobRow| told.waiting.contains_key(&row.id);
         let unheard = Unheard::at(when::now());
         let is_asked_for = |row: &JobRow| waits(row) || unheard.is(row);
@@ -120,7 +130,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let mut out = output::stdout();
         for row in &mut rows {
             row.reason = global.hinted(&row.reason);
-            for line in lines(row, &told, (&suppose, &policy), Spelling::of_locale()) {
+            for line in lines(row, &told, (&suppose, &policy), &users) {
                 writeln!(out, "{line}")?;
             }
             if let (true, Some(required)) = (waits(row), required.get(&row.queue)) {
@@ -183,6 +193,8 @@ struct Told {
     waiting: BTreeMap<JobId, Explained>,
     /// Of those that wait for something else, as if they were let go.
     let_go: BTreeMap<JobId, Explained>,
+    /// Of those that did not end well.
+    ended: BTreeMap<JobId, ended::Ended>,
 }
 
 /// Those that wait, explained.
@@ -213,6 +225,7 @@ async fn told_of(client: &Client, rows: &[JobRow], suppose: &Suppose) -> anyhow:
     Ok(Told {
         waiting: by_job(reply.jobs),
         let_go: by_job(reply.let_go),
+        ended: BTreeMap::new(),
     })
 }
 
@@ -260,8 +273,9 @@ fn lines(
     row: &JobRow,
     told: &Told,
     (suppose, policy): (&Suppose, &str),
-    spelling: Spelling,
+    users: &Users,
 ) -> Vec<String> {
+    let spelling = Spelling::of_locale();
     let mut lines = vec![format!("job {}: {}", spelling.show(row.id), status(row))];
     lines.extend(preempted(row, spelling));
     lines.extend(row.gives.iter().map(|one| gives(one, spelling)));
@@ -270,6 +284,9 @@ fn lines(
     let Some(one) = told.waiting.get(&row.id) else {
         if !row.reason.is_empty() {
             lines.push(format!("  reason: {}", escaped(&row.reason)));
+        }
+        if let Some(ended) = told.ended.get(&row.id) {
+            lines.extend(ended::lines(row, ended, users, spelling));
         }
         match (told.let_go.get(&row.id), condition) {
             (Some(one), condition) => {
@@ -481,6 +498,7 @@ fn object(row: &JobRow, told: &Told, required: Option<&str>) -> Value {
             "ahead": one.ahead,
             "start": one.start,
         })),
+        "ended": told.ended.get(&row.id).map(|ended| ended::object(row, ended)),
         "preemptions": row.preemptions,
         "preempted": row.preempted,
         "gives": row.gives,

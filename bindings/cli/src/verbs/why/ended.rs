@@ -1,0 +1,209 @@
+//! What `eddy why` tells of a job that did not end well: how, where, when, by whom, and where its output is.
+//!
+//! The rows say most of it; who ended it is in its event log, where its output goes in its jobspec. What may not be
+//! read, as the jobspec of another user, is left out.
+
+use std::collections::BTreeMap;
+
+use eddy_client::{Client, ClientError, EventFeed};
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Jobspec;
+use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::services::job::{Info, InfoKey, InfoRequest, JobRow};
+use eddy_wire::time::Span;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::ids::Spelling;
+use crate::names::Users;
+use crate::table::escaped;
+use crate::{signals, when};
+
+/// Of so many jobs it is told: each costs two questions.
+const TOLD_MAX: usize = 16;
+
+/// What the row of a job does not say of its end.
+#[derive(Default)]
+pub struct Ended {
+    /// The user who ended it, where one did.
+    by: Option<u32>,
+    /// Where its output is: files, or the instance that keeps it; nothing where that may not be known.
+    output: Option<Output>,
+}
+
+/// Where the output of a job is.
+struct Output {
+    stdout: Option<String>,
+    stderr: Option<String>,
+}
+
+/// What of an exception is asked for.
+#[derive(Deserialize)]
+struct Raised {
+    #[serde(rename = "type")]
+    kind: String,
+    severity: u8,
+    #[serde(default)]
+    note: String,
+    userid: Option<u32>,
+}
+
+impl Raised {
+    /// As the row of a job says what ended it.
+    fn is_reason_of(&self, row: &JobRow) -> bool {
+        let separator = if self.note.is_empty() { "" } else { ": " };
+        self.severity == 0 && row.reason == format!("{}{separator}{}", self.kind, self.note)
+    }
+}
+
+/// Of those that are over and did not end well.
+pub async fn told_of(client: &Client, rows: &[JobRow]) -> anyhow::Result<BTreeMap<JobId, Ended>> {
+    let mut told = BTreeMap::new();
+    for row in rows.iter().filter(|row| is_bad(row)).take(TOLD_MAX) {
+        let ended = Ended {
+            by: or_none(by_whom(client, row).await)?,
+            output: or_none(output(client, row.id).await)?,
+        };
+        told.insert(row.id, ended);
+    }
+    Ok(told)
+}
+
+fn is_bad(row: &JobRow) -> bool {
+    let is_over = row.state == JobState::Inactive && row.t_unended.is_none();
+    is_over && row.result.is_some_and(|how| how != JobResult::Completed)
+}
+
+/// Nothing where that is refused, as it is by who only reads what an instance left.
+fn or_none<T>(found: Result<Option<T>, ClientError>) -> Result<Option<T>, ClientError> {
+    match found {
+        Err(ClientError::Refused(_)) => Ok(None),
+        found => found,
+    }
+}
+
+async fn by_whom(client: &Client, row: &JobRow) -> Result<Option<u32>, ClientError> {
+    if row.reason.is_empty() {
+        return Ok(None);
+    }
+    let mut feed = EventFeed::so_far(client, row.id)?;
+    while let Some(lines) = feed.next().await? {
+        let raised = lines.iter().filter(|line| line.name == "exception");
+        let mut raised = raised.filter_map(|line| {
+            let context = line.context.as_ref()?.get();
+            serde_json::from_str::<Raised>(context).ok()
+        });
+        if let Some(raised) = raised.find(|raised| raised.is_reason_of(row)) {
+            return Ok(raised.userid);
+        }
+    }
+    Ok(None)
+}
+
+async fn output(client: &Client, id: JobId) -> Result<Option<Output>, ClientError> {
+    let key = InfoKey::Jobspec;
+    let reply = client.call::<Info>(&InfoRequest { id, key }).await?;
+    let Ok(spec) = serde_json::from_value::<Jobspec>(reply.document) else {
+        return Ok(None);
+    };
+    let path = |stream: &str| {
+        let path = spec.shell_option(&format!("output.{stream}.path"))?;
+        let path = path.as_str()?;
+        let cwd = spec.attributes.system.cwd.as_deref().unwrap_or_default();
+        Some(match path.starts_with('/') || cwd.is_empty() {
+            true => path.to_owned(),
+            false => format!("{}/{path}", cwd.trim_end_matches('/')),
+        })
+    };
+    Ok(Some(Output {
+        stdout: path("stdout"),
+        stderr: path("stderr"),
+    }))
+}
+
+/// The lines of one that ended so.
+pub fn lines(row: &JobRow, ended: &Ended, users: &Users, spelling: Spelling) -> Vec<String> {
+    let mut words = vec![how(row, ended, users)];
+    if !row.nodelist.is_empty() {
+        words.push(format!("on {}", escaped(&row.nodelist)));
+    }
+    if let Some(at) = row.t_finish.or(row.t_inactive) {
+        words.push(format!("at {}", when::local(at)));
+        if let Some(begun) = row.t_run {
+            let after = when::short(Span((at - begun).0));
+            words.push(format!("({after} after it began)"));
+        }
+    }
+    let mut lines = vec![format!("  ended:  {}", words.join(" "))];
+    // What never ran wrote nothing.
+    let output = ended.output.as_ref().filter(|_| row.t_run.is_some());
+    lines.extend(output.map(|output| format!("  output: {}", said(output, row.id, spelling))));
+    lines
+}
+
+/// What ended it, in words.
+fn how(row: &JobRow, ended: &Ended, users: &Users) -> String {
+    match row.result {
+        Some(JobResult::Timeout) => match row.duration {
+            Some(limit) => {
+                let limit = when::short(Span((limit * 1e6) as i64));
+                format!("at its time limit of {limit}")
+            }
+            None => "at its time limit".to_owned(),
+        },
+        Some(JobResult::Canceled) => match ended.by {
+            Some(by) => format!("cancelled by user {}", escaped(&users.name(by))),
+            None => "cancelled by the instance".to_owned(),
+        },
+        Some(JobResult::Failed | JobResult::Completed) | None => failed(row),
+    }
+}
+
+fn failed(row: &JobRow) -> String {
+    if row.t_run.is_none() {
+        return "before its tasks ran".to_owned();
+    }
+    let tasks = match row.ntasks {
+        0 | 1 => "its task",
+        _ => "one of its tasks or more",
+    };
+    let status = row.status.unwrap_or_default();
+    match (status & 0x7f, status >> 8 & 0xff) {
+        (0, 0) => "by what its reason says".to_owned(),
+        (0, code) => format!("as {tasks} ended with exit code {code}"),
+        (signal, _) => {
+            let name = signals::named(signal);
+            let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+            format!("as {tasks} was ended by signal {signal}{name}")
+        }
+    }
+}
+
+fn said(output: &Output, id: JobId, spelling: Spelling) -> String {
+    match (&output.stdout, &output.stderr) {
+        (None, None) => format!("eddy job attach {}", spelling.show(id)),
+        (Some(both), None) => escaped(both).into_owned(),
+        (Some(out), Some(err)) => {
+            format!("{}, of standard error {}", escaped(out), escaped(err))
+        }
+        (None, Some(err)) => format!(
+            "eddy job attach {}, of standard error {}",
+            spelling.show(id),
+            escaped(err)
+        ),
+    }
+}
+
+/// The same as data.
+pub fn object(row: &JobRow, ended: &Ended) -> Value {
+    let output = ended.output.as_ref();
+    json!({
+        "t": row.t_finish.or(row.t_inactive),
+        "status": row.status,
+        "returncode": row.returncode,
+        "nodelist": row.nodelist,
+        "by": ended.by,
+        "stdout": output.and_then(|output| output.stdout.as_deref()),
+        "stderr": output.and_then(|output| output.stderr.as_deref()),
+    })
+}
