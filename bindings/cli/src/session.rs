@@ -122,13 +122,14 @@ impl Global {
         if !self.is_of_path() {
             return self.session(work);
         }
-        let brisk = Global {
-            reconnect: self.reconnect.min(LOST),
-            ..self.clone()
-        };
         block_on(async {
             let mut heard = Instant::now();
             loop {
+                let left = self.reconnect.saturating_sub(heard.elapsed());
+                let brisk = Global {
+                    reconnect: left.min(LOST),
+                    ..self.clone()
+                };
                 let result = match brisk.connect().await {
                     Err(error) => Err(error),
                     Ok(client) => {
@@ -145,7 +146,7 @@ impl Global {
                     Err(error) if is_away(&error) && heard.elapsed() < self.reconnect => {
                         tokio::time::sleep(BETWEEN).await;
                     }
-                    result => return result,
+                    result => return result.map_err(|error| in_all(error, heard.elapsed())),
                 }
             }
         })
@@ -347,6 +348,22 @@ fn is_away(error: &anyhow::Error) -> bool {
             ClientError::Unreachable { .. } | ClientError::Silent { .. } | ClientError::Lost { .. }
         )
     )
+}
+
+/// The same of an instance that was asked again and again, none of which was answered, for so long.
+fn in_all(mut error: anyhow::Error, waited: Duration) -> anyhow::Error {
+    let of_path = error.is::<PathError>();
+    let silent = match of_path {
+        true => match error.downcast_mut::<PathError>() {
+            Some(PathError::Client(error)) => Some(error),
+            _ => None,
+        },
+        false => error.downcast_mut::<ClientError>(),
+    };
+    if let Some(ClientError::Silent { waited: said, .. }) = silent {
+        *said = said.max(waited.as_secs_f64());
+    }
+    error
 }
 
 /// EDDY_URI, if it is set. One that is empty was meant to name something.

@@ -153,6 +153,7 @@ fn a_leader_that_is_stopped_is_told_of_and_given_up() -> Tested {
     let leader = instance.leader()?;
     leader.signal(Signal::STOP)?;
     let given_up = instance.run(&["--reconnect=2s", "jobs"]);
+    let by_path = instance.run(&["--at", "/", "--reconnect=4s", "jobs"]);
     leader.signal(Signal::CONT)?;
     let given_up = given_up?;
     assert_eq!(given_up.code, 1);
@@ -163,6 +164,9 @@ fn a_leader_that_is_stopped_is_told_of_and_given_up() -> Tested {
         "{lines:?}"
     );
     assert!(lines[1].contains("no answer for 2.0 s"), "{lines:?}");
+    // Asked several times: it is told of all of it.
+    let by_path = by_path?.err;
+    assert!(by_path.contains("no answer for 4."), "{by_path}");
     instance.shut_down()
 }
 
