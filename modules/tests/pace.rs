@@ -7,7 +7,7 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::plan::Delta;
 use eddy_wire::services::child::{FromParent, PassState};
-use eddy_wire::services::job::{JobSet, Resume, Scope, Suspend, SuspendRequest};
+use eddy_wire::services::job::{JobSet, REMARKS_MAX, Resume, Scope, Suspend, SuspendRequest};
 use eddy_wire::shell::{FromShell, Part};
 
 use crate::nest_stand::*;
@@ -20,6 +20,22 @@ fn of_the_job() -> SuspendRequest {
         job_set: None,
         scope: Scope::Named,
     }
+}
+
+#[test]
+fn a_job_is_stopped_so_often_and_always_goes_on() {
+    let (mut stand, _) = passed();
+    tells(&mut stand, 1, PassState::Running);
+    let request = of_the_job();
+    for _ in 0..REMARKS_MAX {
+        let told = stand.ask::<Suspend>(CLIENT, USER, &request);
+        assert_eq!(told.body["count"], 1, "{told:?}");
+        let told = stand.ask::<Resume>(CLIENT, USER, &request);
+        assert_eq!(told.body["count"], 1, "{told:?}");
+    }
+    let told = stand.ask::<Suspend>(CLIENT, USER, &request);
+    let limit = "the limit `remarks` of an attempt is 1000, all are made";
+    assert!(told.body.to_string().contains(limit), "{told:?}");
 }
 
 #[test]

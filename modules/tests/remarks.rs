@@ -4,7 +4,8 @@ use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
 use eddy_wire::message::Type;
 use eddy_wire::services::job::{
-    JobSet, Order, OrderRequest, Places, REMARKS_MAX, Raise, RaiseRequest, Scope,
+    JobSet, Order, OrderRequest, Places, REMARKS_MAX, Raise, RaiseRequest, Scope, Urgency,
+    UrgencyRequest,
 };
 use serde_json::json;
 
@@ -57,6 +58,37 @@ fn so_much_is_said_of_an_attempt_and_no_more() {
     // What ends it is no remark.
     let told = stand.ask::<Raise>(CLIENT, USER, &raise(0));
     assert_eq!(told.body["count"], 1, "{told:?}");
+}
+
+#[test]
+fn a_job_is_held_and_made_urgent_so_often_and_always_let_go() {
+    let mut stand = Stand::with_nodes(&settings());
+    stand.submit(CLIENT, USER, json!({"duration": 60}));
+    let urgency = |urgency| UrgencyRequest {
+        jobs: JobSet::one(JOB),
+        urgency,
+        job_set: None,
+        scope: Scope::Named,
+    };
+    for at in 1..REMARKS_MAX {
+        let told = stand.ask::<Urgency>(CLIENT, USER, &urgency(1 + at as u8 % 2));
+        assert_eq!(told.body["count"], 1, "{told:?}");
+    }
+    let mut hold = |urgent| {
+        let told = stand.ask::<Urgency>(CLIENT, USER, &urgency(urgent));
+        let limit = "the limit `remarks` of an attempt is 1000, all are made";
+        (
+            told.body["count"] == 1,
+            told.body.to_string().contains(limit),
+        )
+    };
+    assert_eq!(hold(0), (true, false));
+    assert_eq!(hold(0), (false, true));
+    assert_eq!(hold(3), (true, false));
+    assert_eq!(hold(4), (false, true));
+    assert_eq!(hold(0), (false, true));
+    let is_urgency = |kind: &Kind| matches!(kind, Kind::Urgency(..));
+    assert_eq!(count(&stand, is_urgency), REMARKS_MAX as usize + 1);
 }
 
 #[test]

@@ -116,7 +116,8 @@ pub struct Job {
     pub shrinking: Shrinking,
     /// Its place among the jobs that its user put in order.
     pub place: Place,
-    /// What was said of this attempt that changed nothing: exceptions that end no job, and places in an order.
+    /// What was said of this attempt that could be said without end: exceptions that end no job, places in an order,
+    /// urgencies, and that it is to stop for a while.
     pub remarks: u32,
     /// The key of the reckoning by which its time limit was changed last.
     pub reckoned: Option<Uuid>,
@@ -186,12 +187,7 @@ impl Job {
                 update::submit(&mut self.submit, map);
                 self.reckoned = update::key(map);
             }
-            Kind::Urgency(urgency, _) => {
-                self.urgency = *urgency;
-                if *urgency > 0 {
-                    self.urgency_before = *urgency;
-                }
-            }
+            Kind::Urgency(urgency, _) => self.urge(*urgency),
             Kind::DependencyAdd(description) => {
                 self.dependencies.insert(description.clone());
             }
@@ -248,6 +244,15 @@ impl Job {
         Ok(())
     }
 
+    fn urge(&mut self, urgency: u8) {
+        // Whoever is let go was held before, which was a remark.
+        self.remarks += u32::from(self.urgency > 0 || urgency == 0);
+        self.urgency = urgency;
+        if urgency > 0 {
+            self.urgency_before = urgency;
+        }
+    }
+
     fn folded(&mut self, record: &Record, next: JobState) {
         self.suspension.apply(record.event.t, &record.event.kind);
         self.shrinking.apply(&record.event.kind);
@@ -260,10 +265,12 @@ impl Job {
         self.seqs.push(record.seq);
     }
 
-    /// Counts what changes nothing of it.
+    /// Counts what may be said without end: what changes nothing of it, or can be taken back.
     fn remarked(&mut self, kind: &Kind) {
         match kind {
             Kind::Exception(exception) if exception.severity > 0 => self.remarks += 1,
+            // What goes on was stopped before.
+            Kind::Suspend(Some(_)) => self.remarks += 1,
             Kind::Order(place, _) => {
                 self.place = *place;
                 self.remarks += 1;

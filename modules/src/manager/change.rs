@@ -25,7 +25,7 @@ const NOTE_BYTES_MAX: usize = 4096;
 /// Why nothing is done to a job that is not here, or of which its sender may not know.
 pub(super) const NO_JOB: &str = "there is no such job, or it is over";
 
-/// Whether something more may be said of a job that changes nothing of it.
+/// Whether something more may be said of a job that could be said without end.
 pub(super) fn may_be_remarked(job: &Job) -> Result<(), String> {
     match job.remarks < REMARKS_MAX {
         true => Ok(()),
@@ -132,13 +132,17 @@ impl Manager {
             JobState::Depend | JobState::Priority | JobState::Sched => {
                 // What an administrator has made of it is no less its user's to keep.
                 let most = request.sender().urgency_max().max(job.urgency);
-                match body.urgency > most {
-                    true => Err(format!(
+                if body.urgency > most {
+                    return Err(format!(
                         "urgency {} given, its user may ask for 0 to {most}",
                         body.urgency
-                    )),
-                    false => Ok(Some(Kind::Urgency(body.urgency, request.uid))),
+                    ));
                 }
+                // Nobody stays held because too much was said.
+                if job.urgency > 0 || body.urgency == 0 {
+                    may_be_remarked(job)?;
+                }
+                Ok(Some(Kind::Urgency(body.urgency, request.uid)))
             }
             _ if all => Ok(None),
             state => Err(past(state)),

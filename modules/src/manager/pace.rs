@@ -11,7 +11,7 @@ use eddy_wire::suspension::Standing;
 use eddy_wire::time::Time;
 
 use super::Manager;
-use super::change::Named;
+use super::change::{Named, may_be_remarked};
 
 impl Manager {
     pub(super) fn suspend(
@@ -30,14 +30,14 @@ impl Manager {
         self.each(request, named, |job| match can_stop(job) {
             Err(_) if all => Ok(None),
             Err(why) => Err(why),
-            Ok(()) => Ok(match job.suspension.standing() {
-                Standing::Runs | Standing::Resuming => Some(Kind::Suspend(Some(request.uid))),
+            Ok(()) => match job.suspension.standing() {
                 // For another job it is stopped until there is room, for a person until he says so.
-                Standing::Stopping | Standing::Suspended if !job.suspension.is_wanted() => {
-                    Some(Kind::Suspend(Some(request.uid)))
+                Standing::Stopping | Standing::Suspended if job.suspension.is_wanted() => Ok(None),
+                Standing::Runs | Standing::Resuming | Standing::Stopping | Standing::Suspended => {
+                    may_be_remarked(job)?;
+                    Ok(Some(Kind::Suspend(Some(request.uid))))
                 }
-                Standing::Stopping | Standing::Suspended => None,
-            }),
+            },
         })
         .map(|proposed| proposed.append(now, out))
     }

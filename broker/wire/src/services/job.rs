@@ -375,8 +375,9 @@ pub struct SuspendRequest {
     pub scope: Scope,
 }
 
-/// How often something may be said of an attempt of a job that changes nothing of it: by exceptions that end no job,
-/// and by places in an order. Each is a record that the job keeps as long as it is there.
+/// How often something may be said of an attempt of a job that changes nothing of it, or can be taken back: by
+/// exceptions that end no job, places in an order, urgencies, and that it is to stop for a while. Each is a record that
+/// the job keeps as long as it is there.
 pub const REMARKS_MAX: u32 = 1000;
 
 /// The most jobs that are put in order at a time.
