@@ -106,6 +106,8 @@ pub struct Ingest {
     held: VecDeque<Submission>,
     above: Above,
     filters: Filters,
+    /// What is asked of many jobs that are there; each caller may have one.
+    limited: VecDeque<update::Asked>,
     next_tag: u64,
     intake: Intake,
 }
@@ -216,6 +218,7 @@ impl Module for Ingest {
             }
             Input::Parent(word) => self.parent(now, word, out),
             Input::Stop => self.stop(out),
+            Input::Tick => self.limits_on(now, out),
             // Made in a queue instance, and handed up.
             Input::Notice(Notice::HandedUp(request)) => {
                 if let Err(refusal) = self.request(now, request, out) {
@@ -276,6 +279,7 @@ impl Ingest {
             held: VecDeque::new(),
             above: Above::default(),
             filters: Filters::new(&settings.filters),
+            limited: VecDeque::new(),
             next_tag: 0,
             intake: Intake::Open,
         }

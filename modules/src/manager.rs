@@ -9,6 +9,7 @@ mod above;
 mod change;
 mod gate;
 mod hook;
+pub(crate) mod later;
 mod order;
 mod owed;
 mod pace;
@@ -34,6 +35,7 @@ use crate::sight::Sight;
 use above::Above;
 use gate::{As, Gate};
 pub use hook::{ByUrgency, Hook};
+use later::Later;
 pub use owed::{Action, owed};
 use waits::Waits;
 
@@ -49,6 +51,8 @@ pub struct Manager {
     course: Course,
     rest: Rest,
     above: Above,
+    /// Changes of many jobs that are under way.
+    later: Later,
 }
 
 /// What becomes of jobs that wait when the instance ends.
@@ -196,6 +200,7 @@ impl Module for Manager {
                 self.bar_gangs(now, out);
                 self.gate.tick(now);
                 self.let_next(now, None, out);
+                self.change_on(now, out);
             }
             Input::Stop => self.stop(now, out),
             _ => {}
@@ -225,6 +230,7 @@ impl Manager {
                 (Some(_), Some(_)) | (None, _) => Rest::Kept,
             },
             above: Above::default(),
+            later: Later::default(),
         }
     }
 

@@ -10,6 +10,7 @@ mod late;
 mod limit;
 mod limits;
 mod limits_nodes;
+mod many;
 mod nest;
 mod nest_asks;
 mod nest_history;

@@ -1,9 +1,9 @@
 //! Changes people ask for: exceptions, urgency, requeue. Each is checked job
 //! by job and proposes one event for each job it can be true of.
 
-use eddy_broker::{Outbox, Request};
+use eddy_broker::{Module, Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Exception, Kind};
+use eddy_wire::event::{Event, Exception, Kind};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
@@ -48,10 +48,16 @@ impl Manager {
         if request.topic == job::Update::TOPIC {
             return self.update(now, request, out);
         }
+        let proposed = match request.topic.as_str() {
+            job::Raise::TOPIC => Some(self.raise(request)?),
+            job::Urgency::TOPIC => Some(self.urgency(request)?),
+            job::Release::TOPIC => Some(self.release(request)?),
+            _ => None,
+        };
+        if let Some(proposed) = proposed {
+            return self.later.begin(now, request.caller, proposed, out);
+        }
         let changed = match request.topic.as_str() {
-            job::Raise::TOPIC => self.raise(now, request, out)?,
-            job::Urgency::TOPIC => self.urgency(now, request, out)?,
-            job::Release::TOPIC => self.release(now, request, out)?,
             job::RequeueJob::TOPIC => self.requeue(now, request, out)?,
             job::Suspend::TOPIC => self.suspend(now, request, out)?,
             job::Resume::TOPIC => self.resume(now, request, out)?,
@@ -61,12 +67,33 @@ impl Manager {
         Ok(())
     }
 
-    fn raise(
-        &mut self,
-        now: Time,
-        request: &Request,
-        out: &mut Outbox,
-    ) -> Result<Changed, Refusal> {
+    /// The next part of a change of many jobs that is under way.
+    pub(super) fn change_on(&mut self, now: Time, out: &mut Outbox) {
+        let mut later = std::mem::take(&mut self.later);
+        later.part(now, |id, kind| self.may_still(now, id, kind), out);
+        self.later = later;
+    }
+
+    /// Whether that can be of a job yet, some turns after it was asked for.
+    fn may_still(&self, now: Time, id: JobId, kind: &Kind) -> bool {
+        let Some(job) = self.jobs.get(&id) else {
+            return false;
+        };
+        let waits = matches!(
+            job.state,
+            JobState::Depend | JobState::Priority | JobState::Sched
+        );
+        match kind {
+            Kind::Urgency(..) => waits && !self.above.orders(job),
+            _ => self.stands(&Event {
+                t: now,
+                job: Some(id),
+                kind: kind.clone(),
+            }),
+        }
+    }
+
+    fn raise(&self, request: &Request) -> Result<Proposed, Refusal> {
         let body: RaiseRequest = request.parse()?;
         if body.severity > 7 {
             let text = format!("severity: {} given, allowed are 0 to 7", body.severity);
@@ -106,15 +133,9 @@ impl Manager {
                 until: None,
             }))))
         })
-        .map(|proposed| proposed.append(now, out))
     }
 
-    fn urgency(
-        &mut self,
-        now: Time,
-        request: &Request,
-        out: &mut Outbox,
-    ) -> Result<Changed, Refusal> {
+    fn urgency(&self, request: &Request) -> Result<Proposed, Refusal> {
         let body: UrgencyRequest = request.parse()?;
         if body.urgency > URGENCY_MAX {
             let text = format!("urgency: {} given, allowed are 0 to 31", body.urgency);
@@ -147,15 +168,9 @@ impl Manager {
             _ if all => Ok(None),
             state => Err(past(state)),
         })
-        .map(|proposed| proposed.append(now, out))
     }
 
-    fn release(
-        &mut self,
-        now: Time,
-        request: &Request,
-        out: &mut Outbox,
-    ) -> Result<Changed, Refusal> {
+    fn release(&self, request: &Request) -> Result<Proposed, Refusal> {
         let body: ReleaseRequest = request.parse()?;
         let all = body.jobs.is_empty();
         let named = Named::of(
@@ -174,7 +189,6 @@ impl Manager {
             _ if all => Ok(None),
             state => Err(past(state)),
         })
-        .map(|proposed| proposed.append(now, out))
     }
 
     fn requeue(
@@ -352,15 +366,22 @@ impl Proposed {
     }
 
     pub(super) fn append(self, now: Time, out: &mut Outbox) -> Changed {
-        let count = self.events.len() as u64;
-        for (job, kind) in self.events {
+        let (events, mut changed) = self.apart();
+        changed.count = events.len() as u64;
+        for (job, kind) in events {
             out.append(now, job, kind);
         }
-        Changed {
-            count,
+        changed
+    }
+
+    /// The events, and what is told of the others.
+    pub(super) fn apart(self) -> (Vec<(JobId, Kind)>, Changed) {
+        let changed = Changed {
+            count: 0,
             refused: self.refused,
             spared: self.spared,
-        }
+        };
+        (self.events, changed)
     }
 }
 

@@ -1,0 +1,88 @@
+//! Changes of many jobs: so many records in a turn, and one answer at the end.
+
+use eddy_wire::message::Roles;
+use serde_json::{Value, json};
+
+use crate::instance::Instance;
+
+/// What the changes are of.
+const JOBS: u64 = 2500;
+const IN_A_TURN: usize = 1000;
+
+/// An instance in which so many jobs wait for a time that does not come.
+fn crowded() -> Instance {
+    let mut i = Instance::with(1);
+    i.sender = (1001, Roles::USER);
+    let ms = (i.now.0 / 1000) as u128;
+    let key = uuid::Uuid::from_u128(ms << 80 | 7 << 76 | 2 << 62 | 99);
+    let jobspec = json!({
+        "version": 1,
+        "resources": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}],
+        "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+        "attributes": {"system": {
+            "duration": 60,
+            "dependencies": [{"scheme": "begin-time", "value": "4000000000"}],
+        }},
+    });
+    let cc = format!("1-{JOBS}");
+    let answer = i.call(
+        "job.submit",
+        &json!({"key": key, "jobspec": jobspec, "cc": cc}),
+    );
+    assert!(answer.contains("2500"), "{answer}");
+    i
+}
+
+fn of_all(more: &Value) -> Value {
+    let mut body = json!({"jobs": {"ranges": [[1, JOBS]]}});
+    let fields = body.as_object_mut().expect("an object");
+    fields.extend(more.as_object().expect("an object").clone());
+    body
+}
+
+#[test]
+fn what_is_asked_of_many_jobs_is_done_some_in_a_turn_and_answered_at_the_end() {
+    let asked = [
+        ("job.urgency", json!({"urgency": 0}), 1),
+        ("job.update", json!({"set": {"name": "other"}}), 1),
+        ("job.update", json!({"duration": 30_000_000}), 1),
+        // Each is over with it.
+        ("job.raise", json!({"type": "cancel", "severity": 0}), 2),
+    ];
+    for (topic, body, records) in asked {
+        let mut i = crowded();
+        let begin = i.records.len();
+        let mut before = begin;
+        let mut answer = i.call(topic, &of_all(&body));
+        for turn in 0.. {
+            assert!(turn < 4, "{topic} ends");
+            assert!(i.records.len() - before <= IN_A_TURN * records, "{topic}");
+            if !answer.is_empty() {
+                break;
+            }
+            before = i.records.len();
+            i.tick_after(0);
+            answer = i.answers.first().cloned().unwrap_or_default();
+        }
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["count"], JOBS, "{topic}");
+        assert_eq!(i.records.len() - begin, JOBS as usize * records, "{topic}");
+    }
+}
+
+#[test]
+fn who_asks_for_something_else_meanwhile_is_answered_first() {
+    let mut i = crowded();
+    assert_eq!(i.call("job.urgency", &of_all(&json!({"urgency": 0}))), "");
+    i.tick_after(0);
+    // The last of them is over before its turn comes, and is none of them.
+    let last = json!({"jobs": {"ranges": [[JOBS, JOBS]]}, "type": "cancel", "severity": 0});
+    let answer = i.call("job.raise", &last);
+    assert!(answer.contains("\"count\":1"), "{answer}");
+    i.answers.clear();
+    i.tick_after(0);
+    assert!(i.answers.is_empty());
+    i.tick_after(0);
+    let answer: Value = serde_json::from_str(&i.answers[0]).expect("JSON");
+    assert_eq!(answer["count"], JOBS - 1);
+}
