@@ -29,6 +29,7 @@ use eddy_wire::services::grant;
 use eddy_wire::services::overlay;
 use eddy_wire::services::resource::{
     self, DeadRequest, DrainRequest, DrainState, ListReply, RankState, RankStatus, UndrainRequest,
+    Undrained,
 };
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
@@ -509,18 +510,20 @@ impl Resource {
     fn undrain(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: UndrainRequest = request.parse()?;
         let ranks = targets::ranks("targets", &body.targets, self.all())?;
-        if let Some(rank) = ranks
-            .iter()
-            .find(|rank| !self.drained.contains_key(&Rank(*rank)))
-        {
-            self.is_drained_above(&ranks)?;
-            return Err(Refusal::invalid(format!(
-                "targets: rank {rank} is not drained"
-            )));
+        let is_drained = |rank: &u32| self.drained.contains_key(&Rank(*rank));
+        let drained: Idset = ranks.iter().filter(is_drained).collect();
+        let others = ranks.difference(&drained);
+        if !others.is_empty() {
+            self.is_drained_above(&others)?;
         }
-        self.giving.may_stay(&ranks)?;
-        out.append_own(now, Kind::Undrain(ranks, Some(request.uid)));
-        out.reply(request.caller, &());
+        if drained.is_empty() {
+            let text = format!("targets: ranks {others} are not drained");
+            return Err(Refusal::invalid(text));
+        }
+        self.giving.may_stay(&drained)?;
+        out.append_own(now, Kind::Undrain(drained, Some(request.uid)));
+        let others = self.all().restrict(&others).nodelist();
+        out.reply(request.caller, &Undrained { others });
         Ok(())
     }
 }

@@ -180,6 +180,10 @@ fn nodes_that_are_drained_in_a_queue_instance_are_passed_nothing() -> Tested {
     assert_eq!(site.instance.code(&waits)?, 0);
     let again = [&inside[..], &["resource", "undrain", &rank]].concat();
     let again = site.instance.run(&again)?;
-    assert!(again.refusal()?.contains("is not drained"), "{}", again.err);
+    assert!(
+        again.refusal()?.contains("are not drained"),
+        "{}",
+        again.err
+    );
     site.instance.shut_down()
 }

@@ -223,7 +223,20 @@ fn nodes_are_drained_by_rank_and_by_host() -> Tested {
     let listed = instance.ok(&["resource", "list"])?;
     let free = listed.lines().find(|line| line.starts_with("free"));
     assert!(free.is_some_and(|line| line.contains(" 2 ")), "{listed}");
-    instance.ok(&["resource", "undrain", "1-2"])?;
+    // One of them was not drained.
+    let undrain = instance.run(&["resource", "undrain", "1-3"])?;
+    let told = "3: not drained before; the others are back in service";
+    assert!(
+        undrain.code == 0 && undrain.err.trim_end().ends_with(told),
+        "{}",
+        undrain.err
+    );
+    let none = instance.run(&["resource", "undrain", "1-3"])?;
+    assert!(
+        none.refusal()?.ends_with("ranks 1-3 are not drained"),
+        "{}",
+        none.err
+    );
     assert_eq!(instance.run(&["run", "-N4", "-n4", "true"])?.code, 0);
     // Whoever changes nodes is told of by name.
     instance.ok(&["resource", "add", "1"])?;

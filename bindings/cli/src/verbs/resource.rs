@@ -24,7 +24,7 @@ use crate::names::Users;
 use crate::number::number;
 use crate::request::constraint;
 use crate::session::Global;
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, escaped};
 use crate::{output, when};
 
 /// Show resources, add and remove them, take them in and out of service
@@ -146,6 +146,8 @@ enum Verb {
         no_header: bool,
     },
     /// Put ranks back into service
+    ///
+    /// Of several those that are drained are put back, and which were not is said; where none is, that is an error.
     Undrain {
         /// Ranks (0-3,7) or hosts (n[1-4])
         #[arg(value_name = "TARGETS")]
@@ -185,7 +187,13 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             } => drain(&client, text, reason.join(" "), force).await?,
             Verb::Undrain { targets: text } => {
                 let targets = targets(&text);
-                client.call::<Undrain>(&UndrainRequest { targets }).await?;
+                let done = client.call::<Undrain>(&UndrainRequest { targets }).await?;
+                if !done.others.is_empty() {
+                    eprintln!(
+                        "eddy resource undrain: {}: not drained before; the others are back in service",
+                        escaped(&done.others)
+                    );
+                }
             }
             Verb::Dead {
                 force,

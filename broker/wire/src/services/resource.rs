@@ -23,7 +23,7 @@ service!(
 );
 service!(
     /// Put ranks back.
-    Undrain, "resource.undrain", Roles::OWNER.or(Roles::ADMIN), UndrainRequest => ()
+    Undrain, "resource.undrain", Roles::OWNER.or(Roles::ADMIN), UndrainRequest => Undrained
 );
 service!(
     /// Declare that nothing runs any more on ranks that are not heard of.
@@ -101,6 +101,14 @@ pub struct DrainRequest {
 pub struct UndrainRequest {
     /// Ranks or hosts.
     pub targets: Targets,
+}
+
+/// What [`Undrain`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undrained {
+    /// The hosts of those named that were not drained, RFC 29; a queue instance hands this to its parent, which has
+    /// other ranks.
+    pub others: String,
 }
 
 /// What [`Dead`] asks.
