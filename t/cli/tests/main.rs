@@ -1,6 +1,7 @@
 //! The program `eddy` with real processes. One program, so that it is linked once.
 
 mod above;
+mod account_values;
 mod accounts;
 mod admission;
 mod autonomy;

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::{Args as Arguments, Subcommand};
 use eddy_client::{Client, ClientError};
 use eddy_wire::account::{
@@ -96,7 +96,11 @@ enum Verb {
     Export(transfer::ExportArgs),
 }
 
-#[derive(Arguments)]
+/// What can be set of accounts and users alike.
+const OF_BOTH: &str = "--qos, --default-qos, and limits: --max-running-jobs, --max-submitted-jobs, --max-nodes, \
+                       --max-cores, --max-core-minutes, --period, --carry, --excess";
+
+#[derive(Arguments, Default, PartialEq)]
 struct AccountValues {
     /// Shares among those beside it, or `parent`: its members compete one level up; a new one has 1
     #[arg(long, value_name = "N", value_parser = shares)]
@@ -113,7 +117,7 @@ struct AccountValues {
     limits: LimitValues,
 }
 
-#[derive(Arguments)]
+#[derive(Arguments, Default, PartialEq)]
 struct MemberValues {
     /// The account; add-user needs it
     #[arg(short = 'A', long, value_name = "NAME")]
@@ -130,7 +134,7 @@ struct MemberValues {
     limits: LimitValues,
 }
 
-#[derive(Arguments)]
+#[derive(Arguments, Default, PartialEq)]
 struct QosValues {
     /// QoS that may be asked for, inherited downwards; none takes the list away
     #[arg(long, value_name = "NAME,...")]
@@ -140,7 +144,7 @@ struct QosValues {
     default_qos: Option<String>,
 }
 
-#[derive(Arguments)]
+#[derive(Arguments, Default, PartialEq)]
 #[command(next_help_heading = "Limits (none takes one away)")]
 struct LimitValues {
     /// Jobs that hold resources
@@ -266,6 +270,14 @@ impl LimitValues {
 }
 
 impl AccountValues {
+    fn change_something(&self) -> anyhow::Result<()> {
+        ensure!(
+            *self != AccountValues::default(),
+            "nothing is given that is to change; allowed are --shares, --under, --description, {OF_BOTH}"
+        );
+        Ok(())
+    }
+
     fn over(&self, before: Account) -> anyhow::Result<Account> {
         Ok(Account {
             parent: match self.under.as_deref() {
@@ -282,6 +294,18 @@ impl AccountValues {
 }
 
 impl MemberValues {
+    fn change_something(&self) -> anyhow::Result<()> {
+        let only_names = MemberValues {
+            account: self.account.clone(),
+            ..MemberValues::default()
+        };
+        ensure!(
+            *self != only_names,
+            "nothing is given that is to change; allowed are --shares, --default, {OF_BOTH}"
+        );
+        Ok(())
+    }
+
     fn over(&self, before: Member) -> anyhow::Result<Member> {
         Ok(Member {
             shares: self.shares.unwrap_or(before.shares),
@@ -302,6 +326,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             .await
         }
         Verb::Edit { name, values } => {
+            values.change_something()?;
             let book = book(&client).await?;
             let (_, before) = book.named("account", name.as_str())?;
             let value = Some(values.over(before.clone())?);
@@ -320,6 +345,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             set(&client, member(&book, user, account, &values)?).await
         }
         Verb::EditUser { user, values } => {
+            values.change_something()?;
             let user = Users::read().number(&user)?;
             let book = book(&client).await?;
             let changes = match values.account.clone() {

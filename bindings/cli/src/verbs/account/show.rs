@@ -1,5 +1,7 @@
 //! `eddy account list`, `show` and `tree`.
 
+use std::collections::BTreeSet;
+
 use eddy_wire::account::{Book, Limits, Name, QosRules};
 use serde_json::{Value, json};
 
@@ -9,9 +11,13 @@ use crate::table::{Align, Table, escaped};
 
 #[derive(clap::Args)]
 pub struct ListArgs {
-    /// One array of objects: name, parent, shares, description, users (how many), qos, limits
+    /// One array of objects: name, parent, shares, description, users (how many), qos, limits; with --users user,
+    /// uid, default, accounts, limits
     #[arg(long)]
     json: bool,
+    /// The users instead: what is charged by default, the accounts each is in, and limits over all of these
+    #[arg(long)]
+    users: bool,
     /// No heading
     #[arg(short = 'n', long = "no-header")]
     no_header: bool,
@@ -21,12 +27,16 @@ pub struct ListArgs {
 pub struct ShowArgs {
     /// The account
     name: Name,
-    /// One object: as in `list --json`, users with user, uid, shares, default, qos, limits
+    /// One object: as in `list --json`, users with user, uid, shares, default, qos, limits, over_all (limits over all
+    /// accounts)
     #[arg(long)]
     json: bool,
 }
 
 pub fn list(book: &Book, args: &ListArgs) -> anyhow::Result<u8> {
+    if args.users {
+        return list_users(book, args);
+    }
     if args.json {
         let all: Vec<Value> = book
             .accounts()
@@ -56,12 +66,55 @@ pub fn list(book: &Book, args: &ListArgs) -> anyhow::Result<u8> {
             account.description.clone(),
         ]);
     }
+    print(&table, args)
+}
+
+fn print(table: &Table, args: &ListArgs) -> anyhow::Result<u8> {
     let mut out = output::stdout();
     match args.no_header {
         true => table.write_rows(&mut out)?,
         false => table.write(&mut out)?,
     }
     Ok(0)
+}
+
+/// Those who are in an account, and those who are in none and have limits.
+fn list_users(book: &Book, args: &ListArgs) -> anyhow::Result<u8> {
+    let names = Users::read();
+    let members = book.members().map(|(_, user, _)| user);
+    let all: BTreeSet<u32> = members.chain(book.users().map(|(user, _)| user)).collect();
+    let of = |user: u32| book.user(user).cloned().unwrap_or_default();
+    if args.json {
+        let object = |user: &u32| {
+            json!({
+                "user": names.name(*user),
+                "uid": user,
+                "default": of(*user).account,
+                "accounts": book.accounts_of(*user).collect::<Vec<&Name>>(),
+                "limits": of(*user).limits,
+            })
+        };
+        output::json(&all.iter().map(object).collect::<Vec<Value>>())?;
+        return Ok(0);
+    }
+    let columns = [
+        ("USER", Align::Left),
+        ("DEFAULT", Align::Left),
+        ("ACCOUNTS", Align::Left),
+        ("LIMITS", Align::Left),
+    ];
+    let mut table = Table::new(columns);
+    for user in all {
+        let accounts: Vec<&str> = book.accounts_of(user).map(Name::as_str).collect();
+        let default = of(user).account;
+        table.push(vec![
+            names.name(user),
+            or_dash(default.as_ref().map_or("", Name::as_str)),
+            or_dash(&accounts.join(",")),
+            or_dash(&limits(&of(user).limits)),
+        ]);
+    }
+    print(&table, args)
 }
 
 pub fn show(book: &Book, args: &ShowArgs) -> anyhow::Result<u8> {
@@ -96,6 +149,10 @@ pub fn show(book: &Book, args: &ShowArgs) -> anyhow::Result<u8> {
             if !text.is_empty() {
                 line += &format!(", {text}");
             }
+        }
+        let over_all = book.user(user).map(|user| limits(&user.limits));
+        if let Some(over_all) = over_all.filter(|text| !text.is_empty()) {
+            line += &format!("; over all accounts {over_all}");
         }
         lines.push(line);
     }
@@ -195,6 +252,7 @@ fn with_users(book: &Book, name: &Name, users: &Users) -> Value {
             "default": is_default(book, name, user),
             "qos": member.qos,
             "limits": member.limits,
+            "over_all": book.user(user).map(|user| &user.limits),
         })
     });
     let mut object = object(book, name);
