@@ -529,6 +529,11 @@ fn describe(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no instance is there".to_owned(),
         io::ErrorKind::ConnectionRefused => "no instance listens there".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "permission denied: a user's own instance serves that user and root only; \
+             be root there, or ask of its job in the instance around it"
+                .to_owned()
+        }
         _ => error.to_string(),
     }
 }

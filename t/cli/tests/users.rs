@@ -344,6 +344,11 @@ fn only_whom_the_configuration_names_is_let_in_and_private_hides_jobs() -> Teste
             &["jobs", "-A", "--no-header", "-o", "{id}"],
         )
     };
+    // Not even an admin is let into an instance of somebody's own.
+    let denied = site.run(&instance, DAN, &["--at", &inner, "jobs"])?;
+    let line = denied.refusal()?;
+    let advice = "serves that user and root only; be root there, or ask of its job in the instance around it";
+    assert!(line.contains(advice), "{line}");
     let both = format!("{job}\n{inner}");
     assert_eq!(rows(ANN)?.trim(), both);
     assert_eq!(rows(BOB)?, "");
