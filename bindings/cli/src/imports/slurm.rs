@@ -318,10 +318,28 @@ fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Partition {
         }
     }
     priority(pairs, &mut queue, found);
+    times(pairs, &mut queue, found);
     Partition {
         line: number,
         queue,
         nodes,
+    }
+}
+
+/// A default that is longer than what is allowed, with which a job of no limit waits for ever in Slurm.
+fn times(pairs: &[Pair], queue: &mut Queue, found: &mut Found) {
+    let seconds = |name: &str| queue.keys.get(name)?.parse::<u64>().ok();
+    let (Some(default), Some(max)) = (seconds("default_time"), seconds("max_time")) else {
+        return;
+    };
+    if default <= max {
+        return;
+    }
+    queue.keys.insert("default_time", max.to_string());
+    let is_it = |pair: &&Pair| pair.key.eq_ignore_ascii_case("defaulttime");
+    if let Some(Pair { value, line, .. }) = pairs.iter().find(is_it) {
+        let why = "is longer than MaxTime: it becomes as long as that";
+        found.note(*line, format!("DefaultTime={value}: {why}"));
     }
 }
 

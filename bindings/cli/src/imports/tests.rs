@@ -116,6 +116,24 @@ fn a_partition_whose_nodes_cannot_be_read_leaves_the_others_what_they_have() {
 }
 
 #[test]
+fn a_default_time_that_is_too_long_is_cut_to_what_is_allowed() {
+    let found = read(
+        "NodeName=n[1-2] CPUs=4\nPartitionName=a Nodes=ALL MaxTime=60 DefaultTime=2:00:00\n\
+         PartitionName=b Nodes=ALL MaxTime=60 DefaultTime=60\n",
+    );
+    let text = found.to_toml();
+    let config = config::check(&text).unwrap_or_else(|errors| panic!("{errors:?} in {text}"));
+    let queues = config.instance.queues.iter();
+    let times = queues.map(|queue| queue.rules.default_time);
+    let times: Vec<i64> = times.flatten().map(|time| time.0 / 1_000_000).collect();
+    assert_eq!(times, [3600, 3600]);
+    assert_eq!(
+        told(&found),
+        ["line 2: DefaultTime=2:00:00: is longer than MaxTime: it becomes as long as that"]
+    );
+}
+
+#[test]
 fn defaults_features_and_licenses_are_taken_over() {
     let found = read(
         "Licenses=matlab:10,ansys\nNodeName=DEFAULT CPUs=4 Feature=slow,ib Weight=3\nNodeName=n[1-2]\n\
