@@ -338,3 +338,15 @@ fn a_pool_that_a_start_has_no_more_is_named_and_holds_up_nobody() -> Tested {
     assert_eq!(instance.code(&takes)?, 0);
     instance.shut_down()
 }
+
+#[test]
+fn changes_of_the_configuration_at_the_same_time_are_all_made() -> Tested {
+    let instance = start()?;
+    let set =
+        |clients: u32| instance.begin(&["config", "set", &format!("limits.clients={clients}")]);
+    let asked: Vec<Running> = (100..108).map(set).collect::<anyhow::Result<_>>()?;
+    for asked in asked {
+        asked.wait()?.ok()?;
+    }
+    instance.shut_down()
+}

@@ -6,16 +6,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use eddy_brokerd::config::{self, ConfigError};
 use eddy_brokerd::leader::access;
 use eddy_brokerd::leader::configured::{CONFIG_FILE, KEPT_FILE};
+use eddy_client::ClientError;
 use eddy_sched::policy::PolicyError;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
+use eddy_wire::error::Code;
 use eddy_wire::services::instance::{
     Config, Reload, ReloadRequest, Reloaded, SetConfig, SetConfigRequest,
 };
@@ -287,10 +290,23 @@ fn differences(path: &str, (before, after): (&Value, &Value), lines: &mut Vec<St
     }
 }
 
+/// Asks again while another change is under way, which is over in a moment.
+async fn in_turn<T>(ask: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, ClientError> {
+    let until = Instant::now() + TURN_AFTER_MAX;
+    loop {
+        match ask().await {
+            Err(error) if error.code() == Some(Code::Busy) && Instant::now() < until => {
+                tokio::time::sleep(ASKED_AGAIN_AFTER).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
 fn reload(global: &Global, dry_run: bool) -> anyhow::Result<u8> {
     let (reloaded, origin) = global.session(async |client| {
         let request = ReloadRequest { dry_run };
-        let reloaded = client.call::<Reload>(&request).await?;
+        let reloaded = in_turn(async || client.call::<Reload>(&request).await).await?;
         let config = client.call::<Config>(&()).await?;
         Ok((reloaded, config["origin"].as_str().map(str::to_owned)))
     })?;
@@ -314,9 +330,15 @@ fn set_live(global: &Global, given: &[String], dry_run: bool) -> anyhow::Result<
         set: given.to_vec(),
         dry_run,
     };
-    let reloaded = global.session(async |client| Ok(client.call::<SetConfig>(&request).await?))?;
+    let reloaded = global.session(async |client| {
+        Ok(in_turn(async || client.call::<SetConfig>(&request).await).await?)
+    })?;
     tell("set", &reloaded, NOTHING.to_owned())
 }
+
+/// How long the changes of others are waited for, and how often it is asked whether they are over.
+const TURN_AFTER_MAX: Duration = Duration::from_secs(10);
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Where a change is none.
 const NOTHING: &str = "nothing changed";
