@@ -76,6 +76,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Print how many jobs there are of each kind, and nothing else; with --json as one object
+    ///
+    /// The exit code is 1 where none of them is still to come or runs, as of `flux jobs --stats-only`.
     #[arg(long, visible_alias = "stats-only")]
     stats: bool,
     /// Also the jobs of all instances in this one, with their paths

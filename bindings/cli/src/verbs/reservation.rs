@@ -1,7 +1,7 @@
 //! `eddy reservation`: nodes kept from a time to a time, for some jobs or for maintenance.
 
 use anyhow::{Context, bail};
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand};
 use eddy_wire::account::Name;
 use eddy_wire::reservation::Purpose;
 use eddy_wire::services::reservation::{
@@ -67,6 +67,7 @@ const LATE: Span = Span::seconds(60);
 
 /// A reservation to make.
 #[derive(clap::Args)]
+#[command(group = ArgGroup::new("which").args(["nodes", "count"]).required(true))]
 struct New {
     /// What jobs are to name: up to 64 of A-Z, a-z, 0-9, `-`, `_` and `.`
     #[arg(value_name = "NAME")]
@@ -78,7 +79,7 @@ struct New {
     #[arg(long, value_name = "FSD")]
     duration: String,
     /// Ranks (0-3,7) or hosts (n[1-4]); these or --count
-    #[arg(long, value_name = "TARGETS", required_unless_present = "count")]
+    #[arg(long, value_name = "TARGETS")]
     nodes: Option<String>,
     /// So many nodes, chosen now among those that are free at the start
     #[arg(long, value_name = "N", value_parser = number(1..=262_144_u32), conflicts_with = "nodes")]
