@@ -506,6 +506,7 @@ impl Exec {
                         let signal = run.owed_signal(part.rank).unwrap_or(SIGTERM);
                         out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
                     }
+                    (Some(PartView::Asked), false) if !run.may_begin(part.rank) => {}
                     (Some(PartView::Asked), false) => {
                         if let Some(start) = run.start_of(part.rank) {
                             let mut texts = Texts::of(&run.submit.spec);
@@ -529,7 +530,9 @@ impl Exec {
         let Some(run) = known else {
             return self.unknown(epoch, part, &view, out);
         };
+        let held_back = run.holds_back();
         run.learn(part.rank, view);
+        let goes_ahead = held_back && run.goes_ahead();
         if run.role_of(part.rank) == Role::Leader && run.is_without_leader() {
             // Its ground is cleared of all that the instance left there.
             run.signal(SIGKILL, &self.shells, out);
@@ -547,6 +550,9 @@ impl Exec {
         }
         // Of a part that runs a shell tells when it began, and on each new connection.
         run.pace_part(part.rank, epoch, &self.shells, out);
+        if goes_ahead {
+            self.start(part.job, out);
+        }
         self.conclude(now, part.job, out);
     }
 

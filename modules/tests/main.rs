@@ -18,6 +18,7 @@ mod nest_hung;
 mod nest_pulse;
 mod nest_relay;
 mod nest_stand;
+mod output;
 mod pace;
 mod pass;
 mod pass_together;

@@ -91,6 +91,8 @@ const FILES: [&str; 3] = [
     "output.stderr.path",
     "input.stdin.path",
 ];
+/// The name that means no file.
+const NONE: &str = "none";
 /// What names are tried with.
 const TRIED: Names<'_> = Names {
     job: 1,
@@ -100,6 +102,14 @@ const TRIED: Names<'_> = Names {
     host: "",
     node: 0,
 };
+
+/// Whether it names files for output, which tasks on several nodes then have in common.
+pub fn names_output(jobspec: &Jobspec) -> bool {
+    let outputs = FILES[..2].iter();
+    outputs
+        .filter_map(|option| jobspec.shell_option(option)?.as_str())
+        .any(|name| name != NONE)
+}
 
 /// What `cpu-affinity` or `gpu-affinity` says; on where nothing is said.
 ///

@@ -5,6 +5,7 @@
 //! parts have come to together is counted as they change, since a job may have
 //! a thousand of them.
 
+mod first;
 mod limit;
 mod pace;
 mod signals;
@@ -445,15 +446,6 @@ impl Run {
             None => self.parts.keys().filter(|of| is_on(of)).copied().collect(),
         };
         ranks.into_iter().map(|rank| self.part(rank)).collect()
-    }
-
-    /// The starts of the parts nothing was heard of.
-    pub(super) fn starts(&mut self) -> Vec<Start> {
-        let asked = self.parts.iter();
-        let asked = asked.filter(|(_, view)| **view == PartView::Asked);
-        let ranks: Vec<Rank> = asked.map(|(rank, _)| *rank).collect();
-        let starts = ranks.into_iter().map(|rank| self.start_of(rank));
-        starts.flatten().collect()
     }
 
     /// The start of the part on this rank.
