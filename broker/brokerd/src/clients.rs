@@ -4,15 +4,17 @@
 //! word on who is at the other end, bytes become messages and messages bytes;
 //! what a message means is not looked at. Hostile bytes close their connection
 //! and cost nobody else anything: memory grows with what came, large messages
-//! share a budget, and a loop that is behind stops the reading.
+//! of clients share a budget of which each user has a part, and a loop that is
+//! behind stops the reading.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -35,8 +37,12 @@ use crate::speech;
 pub const ARRIVALS_MAX: usize = 1024;
 /// A message above this shares the budget of large ones.
 const SMALL_BYTES: usize = 64 << 10;
-/// The budget: large messages that may be under way at once, in KiB.
+/// The budget: large messages of users that may be under way at once, in KiB; as many more of the owner and admins.
 const LARGE_KIB: usize = 256 << 10;
+/// What one user may have of it: with less than all of it, others have some.
+const USER_LARGE_KIB: usize = 64 << 10;
+/// How long a large message may take from its share of the budget to its last byte.
+const LARGE_PATIENCE: Duration = Duration::from_secs(30);
 /// How many who are not admitted may be on their way out.
 const LEAVING_MAX: usize = 64;
 /// How long each of them has.
@@ -65,7 +71,7 @@ pub enum Arrived {
     /// A new connection of somebody who is admitted.
     Connection(Door, UnixStream, u32),
     /// A message of a client, with its share of the budget.
-    Message(ClientId, Message, Option<OwnedSemaphorePermit>),
+    Message(ClientId, Message, Option<Share>),
     /// A client's connection ended.
     Gone(ClientId),
     /// A shell's word.
@@ -222,13 +228,85 @@ pub async fn refuse(stream: &UnixStream, refusal: &Refusal) {
     }
 }
 
-/// The budget for large messages of all connections.
+/// The budget for large messages of all clients.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Semaphore>);
+pub struct Budget {
+    /// Of the owner and admins.
+    administering: Arc<Semaphore>,
+    /// Of all others together.
+    users: Arc<Semaphore>,
+    /// Of each of those who are here.
+    each: Rc<RefCell<HashMap<u32, Weak<Semaphore>>>>,
+    patience: Duration,
+}
 
 impl Default for Budget {
     fn default() -> Budget {
-        Budget(Arc::new(Semaphore::new(LARGE_KIB)))
+        Budget {
+            administering: Arc::new(Semaphore::new(LARGE_KIB)),
+            users: Arc::new(Semaphore::new(LARGE_KIB)),
+            each: Rc::default(),
+            patience: LARGE_PATIENCE,
+        }
+    }
+}
+
+impl Budget {
+    /// What a connection of this user takes from.
+    pub fn of(&self, uid: u32, roles: Roles) -> Purse {
+        if roles.may_administer() {
+            return Purse {
+                own: None,
+                all: Arc::clone(&self.administering),
+                patience: self.patience,
+            };
+        }
+        let mut each = self.each.borrow_mut();
+        let own = each.get(&uid).and_then(Weak::upgrade).unwrap_or_else(|| {
+            // Those who left go, so that there are no more than have connections.
+            each.retain(|_, own| own.strong_count() > 0);
+            let own = Arc::new(Semaphore::new(USER_LARGE_KIB));
+            each.insert(uid, Arc::downgrade(&own));
+            own
+        });
+        Purse {
+            own: Some(own),
+            all: Arc::clone(&self.users),
+            patience: self.patience,
+        }
+    }
+}
+
+/// What the large messages of one connection take from.
+#[derive(Clone, Debug)]
+pub struct Purse {
+    /// What its user may have, where that is less than all.
+    own: Option<Arc<Semaphore>>,
+    all: Arc<Semaphore>,
+    patience: Duration,
+}
+
+/// What a large message has of the budget until it is worked off.
+#[derive(Debug)]
+pub struct Share {
+    _own: Option<OwnedSemaphorePermit>,
+    _all: OwnedSemaphorePermit,
+}
+
+impl Purse {
+    /// Waits for so much. Of all is taken last: who waits for what he has himself keeps nobody else waiting.
+    async fn take(&self, length: usize) -> Result<Share, ReadError> {
+        let kib = (length >> 10) as u32 + 1;
+        let own = match &self.own {
+            Some(own) => Some(Arc::clone(own).acquire_many_owned(kib).await),
+            None => None,
+        };
+        let own = own.transpose().map_err(|_| ReadError::Ending)?;
+        let all = Arc::clone(&self.all).acquire_many_owned(kib).await;
+        Ok(Share {
+            _own: own,
+            _all: all.map_err(|_| ReadError::Ending)?,
+        })
     }
 }
 
@@ -241,22 +319,19 @@ enum ReadError {
     Speech(#[from] speech::SpeechError),
     #[error("it failed: {0}")]
     Io(#[from] io::Error),
+    #[error("a message of {length} bytes had not come after {} s", .patience.as_secs())]
+    Late { length: usize, patience: Duration },
     #[error("the rank ends")]
     Ending,
 }
 
 /// Starts to read a client's messages.
-pub fn read_client(
-    id: ClientId,
-    inlet: Inlet,
-    budget: Budget,
-    arrivals: Arrivals,
-) -> JoinHandle<()> {
+pub fn read_client(id: ClientId, inlet: Inlet, purse: Purse, arrivals: Arrivals) -> JoinHandle<()> {
     spawn_local(async move {
         let mut reader = Reader {
             inlet,
             inbound: Inbound::default(),
-            budget,
+            purse: Some(purse),
         };
         let ended = loop {
             match reader.next().await {
@@ -279,13 +354,14 @@ pub fn read_client(
     })
 }
 
-/// Starts to read a shell's words.
-pub fn read_shell(id: LinkId, inlet: Inlet, budget: Budget, arrivals: Arrivals) -> JoinHandle<()> {
+/// Starts to read a shell's words. They wait for no budget: a rank has one shell, which is the owner's, and all
+/// that runs here is told by it.
+pub fn read_shell(id: LinkId, inlet: Inlet, arrivals: Arrivals) -> JoinHandle<()> {
     spawn_local(async move {
         let mut reader = Reader {
             inlet,
             inbound: Inbound::default(),
-            budget,
+            purse: None,
         };
         let ended = loop {
             match reader.next().await {
@@ -317,24 +393,47 @@ fn log_end(who: &'static str, id: u64, ended: &Result<(), ReadError>) {
 struct Reader {
     inlet: Inlet,
     inbound: Inbound,
-    budget: Budget,
+    /// What large messages take from; without one they take nothing.
+    purse: Option<Purse>,
 }
 
 impl Reader {
     /// The next message and its share of the budget; `None` at the end.
-    async fn next(&mut self) -> Result<Option<(Message, Option<OwnedSemaphorePermit>)>, ReadError> {
-        let mut permit = None;
+    async fn next(&mut self) -> Result<Option<(Message, Option<Share>)>, ReadError> {
         loop {
             if let Some(message) = self.inbound.message()? {
-                return Ok(Some((message, permit)));
+                return Ok(Some((message, None)));
             }
-            if let Some(length) = self.inbound.claimed()?
+            if let Some(purse) = self.purse.clone()
+                && let Some(length) = self.inbound.claimed()?
                 && length > SMALL_BYTES
-                && permit.is_none()
             {
-                let kib = (length >> 10) as u32 + 1;
-                let share = Arc::clone(&self.budget.0).acquire_many_owned(kib).await;
-                permit = Some(share.map_err(|_| ReadError::Ending)?);
+                return self.large(&purse, length).await;
+            }
+            if self.inlet.read(&mut self.inbound.buffer).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// A large message, which is to be there in time once it has its share: others wait for that.
+    async fn large(
+        &mut self,
+        purse: &Purse,
+        length: usize,
+    ) -> Result<Option<(Message, Option<Share>)>, ReadError> {
+        let share = purse.take(length).await?;
+        let patience = purse.patience;
+        let message = tokio::time::timeout(patience, self.whole()).await;
+        let message = message.map_err(|_| ReadError::Late { length, patience })??;
+        Ok(message.map(|message| (message, Some(share))))
+    }
+
+    /// The message at the front; `None` at the end.
+    async fn whole(&mut self) -> Result<Option<Message>, ReadError> {
+        loop {
+            if let Some(message) = self.inbound.message()? {
+                return Ok(Some(message));
             }
             if self.inlet.read(&mut self.inbound.buffer).await? == 0 {
                 return Ok(None);
@@ -367,5 +466,117 @@ mod tests {
             .await;
         let refused = outcome.map(drop).map_err(|error| error.kind());
         assert_eq!(refused, Err(io::ErrorKind::ConnectionRefused));
+    }
+
+    const NOBODY_ELSE: Duration = Duration::from_secs(20);
+
+    /// Both ends of a connection.
+    fn pair() -> (Inlet, Rc<crate::socket::Outlet>, UnixStream) {
+        let (here, there) = UnixStream::pair().expect("two sockets");
+        let (inlet, outlet) = crate::socket::both(here).expect("it can be watched");
+        (inlet, outlet, there)
+    }
+
+    /// Claims the largest message there is on a new connection, and says nothing of it.
+    async fn claim(
+        id: u64,
+        purse: Purse,
+        arrivals: &Arrivals,
+    ) -> (Rc<crate::socket::Outlet>, UnixStream) {
+        let (inlet, outlet, mut there) = pair();
+        read_client(ClientId(id), inlet, purse, arrivals.clone());
+        let head = (eddy_wire::message::MESSAGE_BYTES_MAX as u32).to_be_bytes();
+        there.write_all(&head).await.expect("somebody reads");
+        (outlet, there)
+    }
+
+    fn large() -> BytesMut {
+        let message = Message::request(
+            "shell",
+            0,
+            &FromShell::Output {
+                read: 1,
+                next: 2,
+                frames: Vec::new(),
+                end: true,
+            },
+        );
+        let mut out = BytesMut::new();
+        frame::put(&mut out, &message.with_tail(vec![0; 1 << 20].into())).expect("1 MiB");
+        out
+    }
+
+    /// Runs a check with somewhere for arrivals to go.
+    async fn with_arrivals<F: Future<Output = ()>>(
+        check: impl FnOnce(Arrivals, mpsc::Receiver<Arrived>) -> F,
+    ) {
+        let (arrivals, arrived) = mpsc::channel(ARRIVALS_MAX);
+        let local = tokio::task::LocalSet::new();
+        let checked = local.run_until(check(arrivals, arrived));
+        let in_time = tokio::time::timeout(NOBODY_ELSE, checked).await;
+        in_time.expect("nobody waits for whoever says nothing");
+    }
+
+    #[tokio::test]
+    async fn who_claims_all_there_is_keeps_no_other_user_waiting() {
+        with_arrivals(async |arrivals, mut arrived| {
+            let budget = Budget::default();
+            let user = Roles::USER;
+            let mut idle = Vec::new();
+            for id in 0..16 {
+                idle.push(claim(id, budget.of(1001, user), &arrivals).await);
+            }
+            for (uid, roles) in [(1002, user), (0, Roles::OWNER)] {
+                let (inlet, _outlet, mut there) = pair();
+                read_client(ClientId(99), inlet, budget.of(uid, roles), arrivals.clone());
+                let sent = large();
+                let sending = spawn_local(async move { there.write_all(&sent).await });
+                let Some(Arrived::Message(ClientId(99), ..)) = arrived.recv().await else {
+                    panic!("a message of user {uid} was expected");
+                };
+                sending.await.expect("it ends").expect("it is read");
+                assert!(matches!(
+                    arrived.recv().await,
+                    Some(Arrived::Gone(ClientId(99)))
+                ));
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_shell_waits_for_no_client() {
+        with_arrivals(async |arrivals, mut arrived| {
+            let budget = Budget::default();
+            let mut idle = Vec::new();
+            for id in 0..16 {
+                idle.push(claim(id, budget.of(0, Roles::OWNER), &arrivals).await);
+            }
+            let (inlet, _outlet, mut there) = pair();
+            read_shell(LinkId(1), inlet, arrivals.clone());
+            let sent = large();
+            let _sending = spawn_local(async move { there.write_all(&sent).await });
+            assert!(matches!(
+                arrived.recv().await,
+                Some(Arrived::Word(LinkId(1), _))
+            ));
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn who_does_not_send_what_he_claimed_is_closed() {
+        with_arrivals(async |arrivals, mut arrived| {
+            let budget = Budget {
+                patience: Duration::from_millis(1),
+                ..Budget::default()
+            };
+            let _idle = claim(1, budget.of(1001, Roles::USER), &arrivals).await;
+            assert!(matches!(
+                arrived.recv().await,
+                Some(Arrived::Gone(ClientId(1)))
+            ));
+        })
+        .await;
     }
 }

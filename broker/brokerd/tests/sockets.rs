@@ -52,7 +52,8 @@ async fn admit(
         Some(Arrived::Connection(Door::Local, stream, uid)) => {
             assert_eq!(uid, own_uid());
             let (inlet, outlet) = socket::both(stream).expect("it can be watched");
-            read_client(ClientId(1), inlet, Budget::default(), arrivals.clone());
+            let purse = Budget::default().of(uid, Roles::OWNER);
+            read_client(ClientId(1), inlet, purse, arrivals.clone());
             outlet
         }
         other => panic!("a connection was expected, not {other:?}"),

@@ -136,7 +136,8 @@ impl Peers {
         };
         self.next += 1;
         let id = ClientId(self.next);
-        let reading = read_client(id, inlet, self.budget.clone(), self.arrivals.clone());
+        let purse = self.budget.of(uid, roles);
+        let reading = read_client(id, inlet, purse, self.arrivals.clone());
         let outstanding = HashSet::new();
         self.clients.insert(
             id,
@@ -158,7 +159,7 @@ impl Peers {
         };
         self.next += 1;
         let id = LinkId(self.next);
-        let reading = read_shell(id, inlet, self.budget.clone(), self.arrivals.clone());
+        let reading = read_shell(id, inlet, self.arrivals.clone());
         self.links.insert(
             id,
             Link {
