@@ -18,7 +18,7 @@ use eddy_brokerd::shell::procfs;
 use eddy_brokerd::shell::reap::{self, Delivery};
 use eddy_brokerd::shell::rights::Rights;
 use eddy_brokerd::shell::spawn::{Child, Rlimit, SpawnError, Spawner, Step};
-use eddy_brokerd::shell::stdio::{self, Feed, InputPipe, OpenMode};
+use eddy_brokerd::shell::stdio::{self, Given, InputPipe, OpenMode};
 
 use shell_leaves::{command, has_ended, line, run, spawn, spawn_piped};
 
@@ -302,11 +302,9 @@ fn input_is_fed_until_its_end() {
     let (mut feed, task) = InputPipe::open().unwrap();
     let mut cat = command(&["/bin/cat"]);
     cat.stdin = task.into();
-    feed.push(b"some ").unwrap();
-    assert_eq!(feed.flush(), Feed::Idle);
-    feed.push(b"words\n").unwrap();
+    assert_eq!(feed.give(b"some "), Given::Bytes(5));
+    assert_eq!(feed.give(b"words\n"), Given::Bytes(6));
     feed.end();
-    assert_eq!(feed.flush(), Feed::Done);
     assert_eq!(run(cat).1, "some words\n");
 }
 

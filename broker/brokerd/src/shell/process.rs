@@ -39,7 +39,7 @@ use self::link::{Link, Outlook};
 use self::mock::Mocks;
 use self::program::Mock;
 use self::reads::{Reads, Written};
-use self::tasks::{Surroundings, Tasks};
+use self::tasks::{Ends, Surroundings, Tasks};
 use self::watch::{Token, Until, Watch, Watched};
 use crate::clock::Clock;
 use crate::logging;
@@ -329,7 +329,11 @@ impl Shell {
             // the job is purged.
             ShellEffect::Forget(_) => {}
             ShellEffect::Input(part, tasks, data, eof) => {
-                self.tasks.input(part, &tasks, &data, eof, &mut self.watch);
+                let end = match eof {
+                    true => Ends::Here,
+                    false => Ends::Not,
+                };
+                self.tasks.input(part, &tasks, data, end, &mut self.watch);
             }
             ShellEffect::Read(part, read, offset, follow) => {
                 self.reads.begin(part, read, offset, follow, &mut self.link);

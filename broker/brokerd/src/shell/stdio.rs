@@ -5,8 +5,6 @@
 //! goes to a file the user named never passes through here: the task has the
 //! file itself. Nothing here waits.
 
-use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,9 +17,6 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// The most that is read from one pipe before others have their turn: what a
 /// pipe of the usual size holds.
 pub const SLICE_BYTES: usize = 64 << 10;
-
-/// The most input that waits for a task that does not read.
-pub const INPUT_BYTES: usize = 1 << 20;
 
 /// The word in place of a file name that means no file.
 pub const NONE: &str = "none";
@@ -162,121 +157,62 @@ fn open_named(
     Ok(Arc::new(fd))
 }
 
-/// More input than may wait for a task that does not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given} bytes of input while {waiting} wait for the task; at most {INPUT_BYTES} may")]
-pub struct InputFull {
-    /// Bytes offered; none of them were taken.
-    pub given: usize,
-    /// Bytes waiting.
-    pub waiting: usize,
-}
-
-/// How a feed stands.
+/// What became of bytes that a task was to be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feed {
-    /// All was handed on; more may come. Nothing to wait for.
-    Idle,
-    /// The pipe is full: call again when it is writable.
-    Blocked,
-    /// All was handed on and the task has seen the end, or the task has closed
-    /// its side. The pipe is closed.
-    Done,
-}
-
-/// Standard input that arrives bit by bit: a pipe with a bounded buffer.
-#[derive(Debug)]
-pub struct InputPipe {
-    state: InputState,
-}
-
-#[derive(Debug)]
-enum InputState {
-    /// More may come.
-    Open { pipe: File, waiting: VecDeque<u8> },
-    /// The end has been said; what waits is still handed on.
-    Ending { pipe: File, waiting: VecDeque<u8> },
-    /// Nobody reads any more.
+pub enum Given {
+    /// The pipe took so many of them.
+    Bytes(usize),
+    /// The pipe is full: give them again when it is writable.
+    Full,
+    /// Nobody reads any more. The pipe is closed.
     Closed,
 }
 
+/// Standard input that arrives bit by bit. It keeps nothing: what the pipe does not take stays with the caller.
+#[derive(Debug)]
+pub struct InputPipe {
+    pipe: Option<OwnedFd>,
+}
+
 impl InputPipe {
-    /// A pipe for input: the feed, and the end that becomes the task's stdin.
+    /// A pipe for input: ours, and the end that becomes the task's stdin.
     pub fn open() -> io::Result<(InputPipe, Arc<OwnedFd>)> {
         let (task, ours) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&ours, OFlags::NONBLOCK)?;
-        let state = InputState::Open {
-            pipe: ours.into(),
-            waiting: VecDeque::new(),
-        };
-        Ok((InputPipe { state }, Arc::new(task)))
+        Ok((InputPipe { pipe: Some(ours) }, Arc::new(task)))
     }
 
-    /// The descriptor to watch while [`Feed::Blocked`]; none once closed.
+    /// The descriptor to watch while it is [`Given::Full`]; none once closed.
     pub fn fd(&self) -> Option<impl AsFd + '_> {
-        match &self.state {
-            InputState::Open { pipe, .. } | InputState::Ending { pipe, .. } => Some(pipe),
-            InputState::Closed => None,
-        }
+        self.pipe.as_ref()
     }
 
-    /// Takes input to hand on with the next [`InputPipe::flush`]. What comes
-    /// after the end, or for a task that reads no more, is dropped.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<(), InputFull> {
-        let InputState::Open { waiting, .. } = &mut self.state else {
-            return Ok(());
-        };
-        if bytes.len() > INPUT_BYTES - waiting.len() {
-            return Err(InputFull {
-                given: bytes.len(),
-                waiting: waiting.len(),
-            });
-        }
-        waiting.extend(bytes);
-        Ok(())
-    }
-
-    /// Says that no more comes. The task sees the end after what still waits.
-    pub fn end(&mut self) {
-        self.state = match std::mem::replace(&mut self.state, InputState::Closed) {
-            InputState::Open { pipe, waiting } => InputState::Ending { pipe, waiting },
-            other => other,
-        };
-    }
-
-    /// Hands on what the pipe takes now.
-    pub fn flush(&mut self) -> Feed {
-        let (pipe, waiting) = match &mut self.state {
-            InputState::Open { pipe, waiting } | InputState::Ending { pipe, waiting } => {
-                (pipe, waiting)
-            }
-            InputState::Closed => return Feed::Done,
-        };
-        while !waiting.is_empty() {
-            match rustix::io::write(&*pipe, waiting.as_slices().0) {
-                Ok(bytes) => drop(waiting.drain(..bytes)),
-                Err(Errno::AGAIN) => return Feed::Blocked,
+    /// Hands on what the pipe takes of these now.
+    pub fn give(&mut self, bytes: &[u8]) -> Given {
+        loop {
+            let Some(pipe) = &self.pipe else {
+                return Given::Closed;
+            };
+            match rustix::io::write(pipe, bytes) {
+                Ok(bytes) => return Given::Bytes(bytes),
+                Err(Errno::AGAIN) => return Given::Full,
                 Err(Errno::INTR) => {}
                 // Nobody reads: EPIPE, SIGPIPE being ignored in the shell.
-                Err(_) => {
-                    self.state = InputState::Closed;
-                    return Feed::Done;
-                }
+                Err(_) => self.pipe = None,
             }
         }
-        match self.state {
-            InputState::Open { .. } => Feed::Idle,
-            InputState::Ending { .. } | InputState::Closed => {
-                self.state = InputState::Closed;
-                Feed::Done
-            }
-        }
+    }
+
+    /// Says that no more comes. The task sees the end after what it was given.
+    pub fn end(&mut self) {
+        self.pipe = None;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::{Read as _, Write as _};
 
     #[test]
@@ -292,40 +228,32 @@ mod tests {
     }
 
     #[test]
-    fn input_waits_in_a_bounded_buffer_and_ends_after_the_last_byte() {
+    fn input_is_given_as_the_task_reads_and_ends_after_the_last_byte() {
         let (mut feed, task) = InputPipe::open().unwrap();
-        let all = vec![7u8; INPUT_BYTES];
-        feed.push(&all).unwrap();
-        assert_eq!(
-            feed.push(b"x"),
-            Err(InputFull {
-                given: 1,
-                waiting: INPUT_BYTES
-            })
-        );
-        assert_eq!(feed.flush(), Feed::Blocked);
-        feed.end();
+        let all = vec![7u8; 1 << 20];
+        let mut left = &all[..];
         let mut read = File::from(Arc::try_unwrap(task).unwrap());
         let mut got = 0;
         let mut buffer = vec![0; SLICE_BYTES];
-        loop {
-            feed.flush();
-            match read.read(&mut buffer).unwrap() {
-                0 => break,
-                n => got += n,
+        while !left.is_empty() {
+            match feed.give(left) {
+                Given::Bytes(bytes) => left = &left[bytes..],
+                Given::Full => got += read.read(&mut buffer).unwrap(),
+                Given::Closed => panic!("somebody reads"),
             }
         }
-        assert_eq!(got, INPUT_BYTES);
-        assert_eq!(feed.flush(), Feed::Done);
+        feed.end();
+        got += io::copy(&mut read, &mut io::sink()).unwrap() as usize;
+        assert_eq!(got, all.len());
     }
 
     #[test]
     fn input_for_a_task_that_closed_its_side_is_dropped() {
         let (mut feed, task) = InputPipe::open().unwrap();
         drop(task);
-        feed.push(b"late").unwrap();
-        assert_eq!(feed.flush(), Feed::Done);
-        assert_eq!(feed.push(&vec![0; 2 * INPUT_BYTES]), Ok(()));
+        assert_eq!(feed.give(b"late"), Given::Closed);
+        assert_eq!(feed.give(b"later"), Given::Closed);
+        assert!(feed.fd().is_none());
     }
 
     #[test]

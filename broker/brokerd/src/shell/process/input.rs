@@ -1,49 +1,142 @@
-//! Standard input of one task, as clients send it: kept until the task reads.
+//! Standard input of the tasks of a part, as clients send it: kept until the
+//! tasks read, once for all of them.
 //!
-//! Used by the shell's loop. It bounds what is kept; what is over ends the
-//! input, since a task that got a part of its input and then more would
-//! compute something else.
+//! Used by the shell's loop. It bounds what is kept for one part; what is over
+//! ends the input of whoever is behind, since a task that got a part of its
+//! input and then more would compute something else.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use eddy_wire::shell::Part;
 
 use super::watch::{Token, Until, Watch, Watched};
-use crate::shell::stdio::{Feed, InputPipe};
+use crate::shell::stdio::{Given, InputPipe};
 
-/// The most input kept for one task that does not read it.
-pub const BACKLOG_BYTES: usize = 64 << 20;
-/// What is handed to the pipe at a time.
-const PIECE_BYTES: usize = 64 << 10;
+/// The most input kept for the tasks of one part that do not read it.
+pub const SUPPLY_BYTES: usize = 64 << 20;
+/// What it costs to remember that a task is still to be given a piece.
+const PLACE_BYTES: usize = 32;
+
+/// Input of one part that is kept.
+#[derive(Debug, Default)]
+pub struct Supply {
+    kept: Rc<Cell<usize>>,
+}
+
+/// A piece of it, kept as long as a task is to be given it.
+#[derive(Debug)]
+pub struct Piece {
+    data: Vec<u8>,
+    kept: Rc<Cell<usize>>,
+}
+
+impl Supply {
+    /// Takes a piece, for the backlogs of tasks.
+    pub fn take(&self, data: Vec<u8>) -> Rc<Piece> {
+        self.kept.set(self.kept.get() + data.len());
+        let kept = Rc::clone(&self.kept);
+        Rc::new(Piece { data, kept })
+    }
+
+    /// A task's part of it.
+    pub fn backlog(&self) -> Backlog {
+        Backlog {
+            pipe: None,
+            token: None,
+            pieces: VecDeque::new(),
+            given: 0,
+            kept: Rc::clone(&self.kept),
+            more: More::MayCome,
+        }
+    }
+
+    /// Whether more is kept than may be.
+    pub fn is_over(&self) -> bool {
+        self.kept.get() > SUPPLY_BYTES
+    }
+
+    /// Ends the input of tasks until no more is kept than may be: first of those who had not read what came before
+    /// this piece either, and they keep that. Where that is too much for others to go on it goes, too, whoever is to
+    /// be given it, but for those whose input was complete. Only then input ends of those who are behind with this
+    /// piece alone. Returns whose input ended.
+    pub fn cut<'a>(
+        &self,
+        newest: Rc<Piece>,
+        backlogs: impl Iterator<Item = (u32, &'a mut Backlog)>,
+    ) -> Vec<u32> {
+        let mut backlogs: Vec<(u32, &mut Backlog)> = backlogs.collect();
+        let mut cut = Vec::new();
+        for (task, backlog) in &mut backlogs {
+            if backlog.is_behind(&newest) && backlog.has_last(&newest) {
+                backlog.pop_last();
+                backlog.more = More::Cut;
+                cut.push(*task);
+            }
+        }
+        if self.is_over_without(&newest) {
+            let behind = backlogs.iter_mut();
+            let behind = behind.filter(|(_, one)| one.more != More::None && one.is_behind(&newest));
+            for (task, backlog) in behind {
+                backlog.clear();
+                if std::mem::replace(&mut backlog.more, More::Cut) != More::Cut {
+                    cut.push(*task);
+                }
+            }
+        }
+        if self.is_over_without(&newest) {
+            let rest = backlogs.iter_mut();
+            for (task, backlog) in rest.filter(|(_, one)| one.has_last(&newest)) {
+                backlog.pop_last();
+                backlog.more = More::Cut;
+                cut.push(*task);
+            }
+        }
+        cut
+    }
+
+    /// Whether it would be over if what only the caller holds were gone.
+    fn is_over_without(&self, newest: &Rc<Piece>) -> bool {
+        let own = match Rc::strong_count(newest) {
+            1 => newest.data.len(),
+            _ => 0,
+        };
+        self.kept.get() - own > SUPPLY_BYTES
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.kept.set(self.kept.get() - self.data.len());
+    }
+}
 
 /// What a task is still to be given.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Backlog {
     pipe: Option<InputPipe>,
     token: Option<Token>,
-    pieces: VecDeque<Vec<u8>>,
-    bytes: usize,
+    pieces: VecDeque<Rc<Piece>>,
+    /// How much of the first it was given.
+    given: usize,
+    /// What is kept for its part.
+    kept: Rc<Cell<usize>>,
     more: More,
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum More {
-    #[default]
     MayCome,
+    /// It is complete.
     None,
-    Told,
-}
-
-/// What became of input that was offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
-    /// It is kept or handed on.
-    Taken,
-    /// It is over [`BACKLOG_BYTES`]: the input ends here.
+    /// The limit was met.
     Cut,
+    /// The task has seen the end.
+    Told,
 }
 
 impl Backlog {
@@ -54,21 +147,19 @@ impl Backlog {
         Ok(task)
     }
 
-    /// Takes input, or that there is no more of it.
-    pub fn offer(&mut self, data: &[u8], eof: bool) -> Offered {
-        if self.more != More::MayCome {
-            return Offered::Taken;
+    /// Takes input.
+    pub fn offer(&mut self, piece: &Rc<Piece>) {
+        if self.more == More::MayCome && !piece.data.is_empty() {
+            self.kept.set(self.kept.get() + PLACE_BYTES);
+            self.pieces.push_back(Rc::clone(piece));
         }
-        let cut = self.bytes + data.len() > BACKLOG_BYTES;
-        if !cut {
-            self.pieces
-                .extend(data.chunks(PIECE_BYTES).map(<[u8]>::to_vec));
-            self.bytes += data.len();
-        }
-        if eof || cut {
+    }
+
+    /// There is no more of it.
+    pub fn end(&mut self) {
+        if self.more == More::MayCome {
             self.more = More::None;
         }
-        if cut { Offered::Cut } else { Offered::Taken }
     }
 
     /// Hands on what the task takes now and watches for when it takes more.
@@ -76,33 +167,51 @@ impl Backlog {
         // Before anything is handed on, since the pipe closes itself at the end.
         self.unwatch(watch);
         let Some(pipe) = &mut self.pipe else { return };
-        let state = loop {
-            while let Some(piece) = self.pieces.front() {
-                if pipe.push(piece).is_err() {
-                    break;
+        while let Some(piece) = self.pieces.front() {
+            match pipe.give(&piece.data[self.given..]) {
+                Given::Bytes(bytes) => self.given += bytes,
+                Given::Full => {
+                    let fd = pipe.fd().expect("a pipe that is full is open");
+                    let name = Watched::Input(part, task);
+                    self.token = watch.add(fd, Until::Writable, name).ok();
+                    return;
                 }
-                self.bytes -= piece.len();
+                Given::Closed => return self.close(watch),
+            }
+            if self.given == piece.data.len() {
+                self.given = 0;
                 self.pieces.pop_front();
+                self.kept.set(self.kept.get() - PLACE_BYTES);
             }
-            if self.pieces.is_empty() && self.more == More::None {
-                pipe.end();
-                self.more = More::Told;
-            }
-            match pipe.flush() {
-                Feed::Idle if !self.pieces.is_empty() => {}
-                other => break other,
-            }
-        };
-        match state {
-            Feed::Blocked => {
-                let fd = pipe.fd().expect("a pipe that is full is open");
-                self.token = watch
-                    .add(fd, Until::Writable, Watched::Input(part, task))
-                    .ok();
-            }
-            Feed::Idle => {}
-            Feed::Done => self.close(watch),
         }
+        if self.more != More::MayCome {
+            self.close(watch);
+        }
+    }
+
+    /// Whether it was not given all that came before this piece.
+    fn is_behind(&self, piece: &Rc<Piece>) -> bool {
+        let first = self.pieces.front();
+        first.is_some_and(|first| !Rc::ptr_eq(first, piece))
+    }
+
+    fn has_last(&self, piece: &Rc<Piece>) -> bool {
+        self.pieces
+            .back()
+            .is_some_and(|last| Rc::ptr_eq(last, piece))
+    }
+
+    fn pop_last(&mut self) {
+        if self.pieces.pop_back().is_some() {
+            self.kept.set(self.kept.get() - PLACE_BYTES);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.given = 0;
+        let places = self.pieces.len() * PLACE_BYTES;
+        self.kept.set(self.kept.get() - places);
+        self.pieces.clear();
     }
 
     fn unwatch(&mut self, watch: &mut Watch) {
@@ -113,12 +222,123 @@ impl Backlog {
         }
     }
 
-    /// The task has ended: nobody reads any more.
+    /// The task has ended, or reads no more.
     pub fn close(&mut self, watch: &mut Watch) {
         self.unwatch(watch);
         self.pipe = None;
-        self.pieces.clear();
-        self.bytes = 0;
+        self.clear();
         self.more = More::Told;
+    }
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read as _;
+
+    use eddy_wire::id::{Attempt, JobId, Rank};
+
+    use super::*;
+
+    const PART: Part = Part {
+        job: JobId(1),
+        attempt: Attempt(1),
+        rank: Rank(0),
+    };
+
+    /// Tasks of a part, each with its end of the pipe.
+    struct Tasks {
+        supply: Supply,
+        watch: Watch,
+        backlogs: Vec<Backlog>,
+        ends: Vec<File>,
+    }
+
+    impl Tasks {
+        fn new(count: usize) -> Tasks {
+            let supply = Supply::default();
+            let mut backlogs: Vec<Backlog> = (0..count).map(|_| supply.backlog()).collect();
+            let ends = backlogs.iter_mut().map(|backlog| {
+                let end = backlog.open().expect("a pipe");
+                Arc::try_unwrap(end).expect("ours alone").into()
+            });
+            let ends = ends.collect();
+            let watch = Watch::new().expect("an epoll");
+            Tasks {
+                supply,
+                watch,
+                backlogs,
+                ends,
+            }
+        }
+
+        /// Gives all of them so much; whose input that ends.
+        fn give(&mut self, bytes: usize) -> Vec<u32> {
+            let piece = self.supply.take(vec![7; bytes]);
+            for (task, backlog) in (0..).zip(&mut self.backlogs) {
+                backlog.offer(&piece);
+                backlog.pump(PART, task, &mut self.watch);
+            }
+            match self.supply.is_over() {
+                true => self.supply.cut(piece, (0..).zip(&mut self.backlogs)),
+                false => Vec::new(),
+            }
+        }
+
+        /// Reads all that a task is given, with its end or without.
+        fn read(&mut self, task: usize) -> usize {
+            let mut got = 0;
+            let mut buffer = vec![0; 64 << 10];
+            while !self.backlogs[task].pieces.is_empty() {
+                got += self.ends[task].read(&mut buffer).expect("a pipe");
+                self.backlogs[task].pump(PART, task as u32, &mut self.watch);
+            }
+            got
+        }
+    }
+
+    #[test]
+    fn what_many_tasks_do_not_read_is_kept_once() {
+        let mut tasks = Tasks::new(20);
+        for _ in 0..3 {
+            assert!(tasks.give(16 << 20).is_empty());
+        }
+        assert!(tasks.supply.kept.get() < 49 << 20);
+        // The places of those who are to be given it count, too.
+        assert!(tasks.supply.kept.get() > 48 << 20);
+        drop(tasks.backlogs.pop());
+        tasks.backlogs.clear();
+        assert_eq!(tasks.supply.kept.get(), 0);
+    }
+
+    #[test]
+    fn over_the_limit_input_of_a_task_ends_with_what_is_kept() {
+        let mut tasks = Tasks::new(1);
+        for _ in 0..3 {
+            assert!(tasks.give(20 << 20).is_empty());
+        }
+        assert_eq!(tasks.give(20 << 20), [0]);
+        assert!(tasks.give(20 << 20).is_empty());
+        tasks.read(0);
+        assert!(tasks.backlogs[0].pipe.is_none(), "the input ends");
+        assert_eq!(tasks.supply.kept.get(), 0);
+    }
+
+    #[test]
+    fn a_task_that_reads_goes_on_beside_others_that_do_not() {
+        let mut tasks = Tasks::new(3);
+        let mut cut = Vec::new();
+        for _ in 0..10 {
+            cut.extend(tasks.give(16 << 20));
+            tasks.read(1);
+        }
+        assert_eq!(cut, [0, 2]);
+        assert_eq!(tasks.backlogs[1].more, More::MayCome);
     }
 }

@@ -15,15 +15,14 @@ use std::time::Instant;
 
 use eddy_broker::shellbook::{ShellInput, Spawn};
 use eddy_wire::hash::Hash;
-use eddy_wire::idset::Idset;
 use eddy_wire::shell::{Part, Start};
 use eddy_wire::time::Time;
 
 use super::hunt::{Hunt, Present};
-use super::input::{Backlog, Offered};
+use super::input::{Backlog, Supply};
 use super::link::Outlook;
 use super::pause::Pausing;
-use super::program::{Environment, Kept, Program, Why};
+use super::program::{Environment, Kept, Program, Stdin, Why};
 use super::reads::spool_id;
 use super::watch::{Output, Token, Until, Watch, Watched};
 use crate::rundir;
@@ -38,8 +37,11 @@ use crate::shell::spawn::{Child, Rlimit};
 use crate::shell::spool;
 use crate::shell::stdio::{self, Read, SLICE_BYTES};
 
+mod feed;
 mod pace;
 mod prepare;
+
+pub use feed::Ends;
 
 /// Threads that spawn: what two cores can make use of.
 const SPAWNERS: usize = 2;
@@ -113,10 +115,11 @@ struct Live {
     files: HashMap<String, Source>,
     /// Of the instance that this part leads.
     statedir: Option<PathBuf>,
+    supply: Supply,
     tasks: Vec<Task>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Task {
     /// Set while it runs.
     child: Option<(Child, Token)>,
@@ -124,7 +127,8 @@ struct Task {
     process: Option<Process>,
     out: Option<Pipe>,
     err: Option<Pipe>,
-    input: Backlog,
+    /// None where its standard input is not what clients send.
+    input: Option<Backlog>,
     /// The task's own ends of its streams: kept for a leader, which has them
     /// again when it is started again.
     kept: Option<[Source; 3]>,
@@ -173,6 +177,8 @@ impl Tasks {
     pub fn want(&mut self, spawn: Spawn) {
         let part = spawn.start.part;
         let marker = self.marker(part);
+        let program = self.program(spawn.start.jobspec, &spawn.jobspec);
+        let is_fed = program.is_ok_and(|program| program.stdin == Stdin::Service);
         let here = &self.surroundings;
         let live = self.live.entry(part).or_insert_with(|| Live {
             start: Arc::clone(&spawn.start),
@@ -182,10 +188,18 @@ impl Tasks {
             program: None,
             files: HashMap::new(),
             statedir: None,
+            supply: Supply::default(),
             tasks: Vec::new(),
         });
         if live.tasks.len() <= live.at(spawn.task) {
-            live.tasks.push(Task::default());
+            live.tasks.push(Task {
+                child: None,
+                process: None,
+                out: None,
+                err: None,
+                input: is_fed.then(|| live.supply.backlog()),
+                kept: None,
+            });
         }
         self.waiting.push_back(spawn);
     }
@@ -281,7 +295,9 @@ impl Tasks {
             start_time: child.start_time,
         });
         own.child = Some((child, token));
-        own.input.pump(part, task, watch);
+        if let Some(input) = &mut own.input {
+            input.pump(part, task, watch);
+        }
         for (pipe, output) in [(&mut own.out, Output::Out), (&mut own.err, Output::Err)] {
             if let Some(pipe) = pipe
                 && pipe.token.is_none()
@@ -325,8 +341,10 @@ impl Tasks {
             }
         };
         watch.remove(*token, &child.pidfd);
-        if own.kept.is_none() {
-            own.input.close(watch);
+        if own.kept.is_none()
+            && let Some(input) = &mut own.input
+        {
+            input.close(watch);
         }
         if let Some((child, _)) = own.child.take() {
             self.pids.remove(&child.pid);
@@ -344,31 +362,6 @@ impl Tasks {
         };
         if live.read(at as usize, output, 1, &mut self.buffer, watch, t) {
             self.grown.insert(part);
-        }
-    }
-
-    /// Input for some tasks of a part, or its end.
-    pub fn input(&mut self, part: Part, tasks: &Idset, data: &[u8], eof: bool, watch: &mut Watch) {
-        let Some(live) = self.live.get_mut(&part) else {
-            return;
-        };
-        let first = live.start.first_task;
-        for (at, own) in live.tasks.iter_mut().enumerate() {
-            let task = first + at as u32;
-            if !tasks.is_empty() && !tasks.contains(task) {
-                continue;
-            }
-            if own.input.offer(data, eof) == Offered::Cut {
-                tracing::warn!(%part, task, "limit `input` is reached; the task's input ends here");
-            }
-            own.input.pump(part, task, watch);
-        }
-    }
-
-    /// A task takes input again.
-    pub fn hungry(&mut self, part: Part, task: u32, watch: &mut Watch) {
-        if let Some(own) = self.task(part, task) {
-            own.input.pump(part, task, watch);
         }
     }
 
@@ -451,7 +444,9 @@ impl Tasks {
                 let own = &mut live.tasks[at];
                 // An output has no end as long as its other end is kept.
                 own.kept = None;
-                own.input.close(watch);
+                if let Some(input) = &mut own.input {
+                    input.close(watch);
+                }
                 for output in [Output::Out, Output::Err] {
                     live.read(at, output, LAST_SLICES, &mut self.buffer, watch, t);
                     live.close(at, output, watch);

@@ -222,7 +222,9 @@ impl Live {
             Stdin::Inherit => Ok(handed_on(inherited, 0, "input.stdin.type")?.into()),
             Stdin::Service => {
                 let at = self.at(task);
-                let pipe = self.tasks[at].input.open();
+                let supply = &self.supply;
+                let input = &mut self.tasks[at].input;
+                let pipe = input.get_or_insert_with(|| supply.backlog()).open();
                 let pipe = pipe.and_then(|pipe| owned(pipe, rights));
                 let pipe = pipe.map_err(|error| format!("cannot make a pipe for stdin: {error}"));
                 Ok(pipe?.into())
