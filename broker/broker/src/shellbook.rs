@@ -54,6 +54,8 @@ pub enum ShellInput {
     Spawned(Part, u32),
     /// A task could not be started: a wait status in its place, and why.
     Failed(Part, u32, i32, String),
+    /// A task was not started, as it was asked for.
+    GivenUp(Part, u32),
     /// A task ended with this wait status.
     Exited(Part, u32, i32),
     /// Every process of the part is stopped, which was to be for that time.
@@ -70,6 +72,8 @@ pub enum ShellEffect {
     /// Start one task; answer `Spawned` or `Failed`. A leader's task that died is
     /// started again: with the standard streams that it had.
     Spawn(Spawn),
+    /// Start no more tasks of the part than are being started; answer `GivenUp` for each that is not.
+    GiveUp(Part),
     /// Send a signal to everything of the part.
     Signal(Part, i32),
     /// Stop everything of the part, for that time; answer `Paused`, once nothing of it runs.
@@ -182,6 +186,11 @@ impl ShellBook {
             ShellInput::Spawned(part, _) => self.spawned(now, part, out),
             ShellInput::Failed(part, task, status, note) => {
                 self.failed(now, part, task, status, note, out);
+            }
+            ShellInput::GivenUp(part, task) => {
+                let live = self.live_mut(part);
+                live.given_up(task);
+                live.all_started(now, part, out);
             }
             ShellInput::Exited(part, task, status) => self.exited(now, part, task, status, out),
             ShellInput::Paused(part, stop) => self.paused(part, stop, out),
@@ -350,7 +359,7 @@ impl ShellBook {
         out: &mut Vec<ShellEffect>,
     ) {
         let live = self.live_mut(part);
-        live.failed(task, status, note);
+        live.failed(part, (task, status), note, out);
         live.all_started(now, part, out);
     }
 

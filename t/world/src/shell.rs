@@ -220,7 +220,9 @@ impl Shell {
                     }
                 }
                 ShellEffect::Exit => return Course::Exit,
-                ShellEffect::Forget(_)
+                // Each start is under way already.
+                ShellEffect::GiveUp(_)
+                | ShellEffect::Forget(_)
                 | ShellEffect::Input(..)
                 | ShellEffect::Read(..)
                 | ShellEffect::StopRead(_) => {}

@@ -27,6 +27,7 @@ pub(super) struct Live {
     work: Work,
     /// Tasks whose spawn is not answered yet.
     pub(super) starting: u32,
+    starts: Starts,
     /// Tasks that run.
     pub(super) running: u32,
     /// When all had been started.
@@ -48,6 +49,16 @@ enum Pace {
     /// They are being stopped, for that time.
     Stopping(u32),
     Stopped(u32),
+}
+
+/// Whether more of its tasks are to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Starts {
+    Wanted,
+    /// They are not: the wait status in place of those that are not started.
+    GivenUp(i32),
+    /// And some were not.
+    Left(i32),
 }
 
 /// What a part lives by.
@@ -112,6 +123,7 @@ impl Live {
             ntasks,
             work,
             starting: ntasks,
+            starts: Starts::Wanted,
             running: 0,
             started: None,
             ended: BTreeMap::new(),
@@ -130,6 +142,7 @@ impl Live {
             ntasks: 0,
             work: Work::Ground,
             starting: 0,
+            starts: Starts::Wanted,
             running: 0,
             started: Some(now),
             ended: BTreeMap::new(),
@@ -206,13 +219,38 @@ impl Live {
     }
 
     /// A task could not be started. A job whose tasks cannot all run is of no use
-    /// to its user, so the others end.
-    pub(super) fn failed(&mut self, task: u32, status: i32, note: String) {
+    /// to its user, so the others end, and those not started yet are not.
+    pub(super) fn failed(
+        &mut self,
+        part: Part,
+        (task, status): (u32, i32),
+        note: String,
+        out: &mut Vec<ShellEffect>,
+    ) {
         self.starting -= 1;
         self.ended.insert(task, status);
         self.note.get_or_insert(note);
         self.work = Work::Tasks;
         self.pending.push(SIGKILL);
+        self.give_up(part, status, out);
+    }
+
+    /// No more tasks of it are started: each start may take seconds, and what is started is killed.
+    fn give_up(&mut self, part: Part, status: i32, out: &mut Vec<ShellEffect>) {
+        if self.starting > 0 && self.starts == Starts::Wanted {
+            self.starts = Starts::GivenUp(status);
+            out.push(ShellEffect::GiveUp(part));
+        }
+    }
+
+    /// A task was not started since it was given up.
+    pub(super) fn given_up(&mut self, task: u32) {
+        let (Starts::GivenUp(status) | Starts::Left(status)) = self.starts else {
+            panic!("task {task} was given up and is wanted");
+        };
+        self.starts = Starts::Left(status);
+        self.starting -= 1;
+        self.ended.insert(task, status);
     }
 
     /// A signal for the part: kept while tasks are being started. A leader that
@@ -229,6 +267,9 @@ impl Live {
         }
         if self.starting > 0 {
             self.pending.push(signal);
+            if signal == SIGKILL {
+                self.give_up(part, SIGKILL, out);
+            }
         } else {
             out.push(ShellEffect::Signal(part, signal));
         }
@@ -254,6 +295,7 @@ impl Live {
                 out.push(ShellEffect::Send(FromShell::Restarted { part, silent }));
             }
             let spawn = (**again).clone();
+            self.starts = Starts::Wanted;
             return Some(Spawn { task, ..spawn });
         }
         let (times, within) = (deaths.len(), RESTART_WINDOW.0 / MICROS);
@@ -271,7 +313,8 @@ impl Live {
         if self.starting > 0 {
             return;
         }
-        if self.note.is_none() && self.started.is_none() {
+        let all_run = self.note.is_none() && !matches!(self.starts, Starts::Left(_));
+        if all_run && self.started.is_none() {
             self.started = Some(now);
             out.push(ShellEffect::Send(FromShell::Started { part, t: now }));
         }

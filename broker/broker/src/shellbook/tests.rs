@@ -283,3 +283,45 @@ fn a_leader_that_hangs_is_ended_if_it_is_the_life_that_was_silent() {
     let over = shell.give(501, ShellInput::Exited(PART, 0, SIGKILL));
     assert_eq!(over, [ShellEffect::Sweep(PART)]);
 }
+
+#[test]
+fn after_a_task_could_not_be_started_no_other_is() {
+    let mut shell = Shell::begin();
+    shell.tell(0, ToShell::Start(Box::new(start(Role::Tasks, 4))));
+    assert_eq!(shell.give(1, ShellInput::Spawned(PART, 0)), []);
+    let why = "task: no such program".to_owned();
+    let failed = shell.give(2, ShellInput::Failed(PART, 1, 127 << 8, why.clone()));
+    assert_eq!(failed, [ShellEffect::GiveUp(PART)]);
+    assert_eq!(shell.give(2, ShellInput::GivenUp(PART, 3)), []);
+    // This one was under way.
+    let killed = [SIGKILL; 2].map(|signal| ShellEffect::Signal(PART, signal));
+    assert_eq!(
+        shell.give(3, ShellInput::Failed(PART, 2, 126 << 8, why.clone())),
+        killed
+    );
+    let over = shell.give(4, ShellInput::Exited(PART, 0, SIGKILL));
+    assert_eq!(over, [ShellEffect::Sweep(PART)]);
+    let over = shell.give(4, ShellInput::Swept(PART));
+    let statuses = [SIGKILL, 127 << 8, 126 << 8, 127 << 8];
+    assert_eq!(ended(&over).tasks, (0..).zip(statuses).collect());
+    assert_eq!(ended(&over).note, Some(why));
+}
+
+#[test]
+fn a_part_that_is_killed_while_it_starts_starts_no_more_and_has_not_run() {
+    let mut shell = Shell::begin();
+    shell.tell(0, ToShell::Start(Box::new(start(Role::Tasks, 2))));
+    assert_eq!(shell.signal(SIGTERM), []);
+    assert_eq!(shell.signal(SIGKILL), [ShellEffect::GiveUp(PART)]);
+    assert_eq!(shell.signal(SIGKILL), []);
+    assert_eq!(shell.give(1, ShellInput::GivenUp(PART, 1)), []);
+    let runs = shell.give(1, ShellInput::Spawned(PART, 0));
+    let signals = [SIGTERM, SIGKILL, SIGKILL];
+    assert_eq!(
+        runs,
+        signals.map(|signal| ShellEffect::Signal(PART, signal))
+    );
+    shell.give(2, ShellInput::Exited(PART, 0, SIGKILL));
+    let over = shell.give(2, ShellInput::Swept(PART));
+    assert_eq!((ended(&over).status, &ended(&over).note), (SIGKILL, &None));
+}

@@ -2,7 +2,8 @@
 //! slow disk holds up neither exits nor output.
 //!
 //! Called by the shell's loop, which waits on [`SpawnPool::wake_fd`]. The pool
-//! never reaps and never drops a result: what was taken is answered once.
+//! never reaps and never drops a result: what was taken is answered once. A user
+//! can hold up a start, so all threads are at one user's only where nobody else's wait.
 //!
 //! Its threads are the parents of the tasks (see `spawn`), so dropping the pool
 //! ends every task it started.
@@ -18,6 +19,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::cgroup::Cgroups;
 use super::overdue::Overdue;
+use super::rights::Rights;
 use super::spawn::{Child, Command, SpawnError, Spawner};
 use crate::users::Accounts;
 
@@ -62,8 +64,16 @@ struct Shared<T> {
 }
 
 #[derive(Debug)]
-enum Queue<T> {
-    Open(VecDeque<(T, Command)>),
+struct Queue<T> {
+    course: Course,
+    waiting: VecDeque<(T, Command)>,
+    /// Whose command each thread is at.
+    at: Vec<Option<Rights>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Open,
     Closed,
 }
 
@@ -73,7 +83,11 @@ impl<T: Send + 'static> SpawnPool<T> {
     pub fn start(threads: usize, bound: usize) -> io::Result<SpawnPool<T>> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
-            queue: Mutex::new(Queue::Open(VecDeque::new())),
+            queue: Mutex::new(Queue {
+                course: Course::Open,
+                waiting: VecDeque::new(),
+                at: vec![None; threads],
+            }),
             arrived: Condvar::new(),
             results: Mutex::new(Vec::new()),
             wake,
@@ -91,19 +105,17 @@ impl<T: Send + 'static> SpawnPool<T> {
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new()
                 .name(format!("spawn-{number}"))
-                .spawn(move || shared.work(&mut spawner))?;
+                .spawn(move || shared.work(number, &mut spawner))?;
             pool.threads.push(thread);
         }
         Ok(pool)
     }
 
     /// Queues a command; its result comes under `tag`. The order in which
-    /// commands start is that of the queue, the order of results is not.
+    /// commands of one user start is that of the queue, the order of results is not.
     pub fn submit(&self, tag: T, command: Command) -> Result<(), QueueFull<T>> {
         let mut queue = self.shared.queue();
-        let Queue::Open(waiting) = &mut *queue else {
-            unreachable!("the queue is closed by drop only, which has the pool to itself")
-        };
+        let waiting = &mut queue.waiting;
         if waiting.len() >= self.shared.bound {
             let (waiting, bound) = (waiting.len(), self.shared.bound);
             return Err(QueueFull {
@@ -117,6 +129,17 @@ impl<T: Send + 'static> SpawnPool<T> {
         drop(queue);
         self.shared.arrived.notify_one();
         Ok(())
+    }
+
+    /// Takes back commands that no thread is at: their tags, and there will be no results.
+    pub fn withdraw(&self, is_meant: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut queue = self.shared.queue();
+        let (meant, kept) = std::mem::take(&mut queue.waiting)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|(tag, _)| is_meant(tag));
+        queue.waiting = kept;
+        drop(queue);
+        meant.into_iter().map(|(tag, _)| tag).collect()
     }
 
     /// When a start that is under way is to be ended, if it has not come to its exec by then.
@@ -145,8 +168,8 @@ impl<T: Send + 'static> SpawnPool<T> {
 }
 
 impl<T> Shared<T> {
-    fn work(&self, spawner: &mut Spawner) {
-        while let Some((tag, command)) = self.next() {
+    fn work(&self, number: usize, spawner: &mut Spawner) {
+        while let Some((tag, command)) = self.next(number) {
             let result = spawner.spawn(&command);
             // Before the result is seen: the task's ends of pipes must be closed
             // here, or their readers would wait for an end that does not come.
@@ -155,22 +178,22 @@ impl<T> Shared<T> {
         }
     }
 
-    /// The next command; `None` once the pool is dropped.
-    fn next(&self) -> Option<(T, Command)> {
+    /// The next command for this thread; `None` once the pool is dropped.
+    fn next(&self, number: usize) -> Option<(T, Command)> {
         let mut queue = self.queue();
+        queue.at[number] = None;
         loop {
-            match &mut *queue {
-                Queue::Closed => return None,
-                Queue::Open(waiting) => match waiting.pop_front() {
-                    Some(next) => return Some(next),
-                    None => {
-                        queue = self
-                            .arrived
-                            .wait(queue)
-                            .unwrap_or_else(PoisonError::into_inner);
-                    }
-                },
+            if queue.course == Course::Closed {
+                return None;
             }
+            if let Some(next) = queue.pop() {
+                queue.at[number] = Some(next.1.rights);
+                return Some(next);
+            }
+            queue = self
+                .arrived
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -192,13 +215,70 @@ impl<T> Shared<T> {
     }
 }
 
+impl<T> Queue<T> {
+    /// The first command of somebody whose other one no thread is at; the first of all where there is none such.
+    fn pop(&mut self) -> Option<(T, Command)> {
+        let at = &self.at;
+        let is_others = |(_, command): &(T, Command)| !at.contains(&Some(command.rights));
+        let place = self.waiting.iter().position(is_others).unwrap_or(0);
+        self.waiting.remove(place)
+    }
+}
+
 impl<T> Drop for SpawnPool<T> {
     fn drop(&mut self) {
-        *self.shared.queue() = Queue::Closed;
+        self.shared.queue().course = Course::Closed;
         self.shared.arrived.notify_all();
         for thread in self.threads.drain(..) {
             // A spawner that panicked has nothing more to say here.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::stdio;
+
+    fn command(rights: Rights) -> Command {
+        let null = stdio::null().expect("a null device");
+        Command {
+            argv: vec![c"/bin/true".to_owned()],
+            env: Vec::new(),
+            cwd: c"/".to_owned(),
+            rights,
+            stdin: Arc::clone(&null).into(),
+            stdout: Arc::clone(&null).into(),
+            stderr: null.into(),
+            cpus: None,
+            rlimits: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn no_second_thread_is_at_one_users_starts_while_others_wait() {
+        let users = [1001, 1001, 1002].map(Rights::Of);
+        let mut queue = Queue {
+            course: Course::Open,
+            waiting: (0..).zip(users.map(command)).collect(),
+            at: vec![Some(Rights::Of(1001)), None],
+        };
+        let mut next = || queue.pop().map(|(tag, _)| tag);
+        assert_eq!(
+            [next(), next(), next(), next()],
+            [Some(2), Some(0), Some(1), None]
+        );
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_not_started() {
+        let pool = SpawnPool::start(0, 3).expect("no threads");
+        for tag in 0..3 {
+            pool.submit(tag, command(Rights::Kept))
+                .expect("there is room");
+        }
+        assert_eq!(pool.withdraw(|tag| tag % 2 == 0), [0, 2]);
+        assert_eq!(pool.withdraw(|_| true), [1]);
     }
 }

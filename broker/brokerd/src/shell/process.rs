@@ -304,6 +304,7 @@ impl Shell {
         match effect {
             ShellEffect::Send(word) => self.link.say(word),
             ShellEffect::Spawn(spawn) => self.spawn(spawn),
+            ShellEffect::GiveUp(part) => self.tasks.give_up(part, &mut self.inputs),
             ShellEffect::Signal(part, signal) => {
                 self.tasks.signal(part, signal);
                 self.mocks.signal(part, signal, &mut self.inputs);

@@ -40,14 +40,18 @@ use crate::shell::stdio::{self, Read, SLICE_BYTES};
 mod feed;
 mod pace;
 mod prepare;
+mod waiting;
 
 pub use feed::Ends;
+use waiting::Waiting;
 
 /// Threads that spawn: what two cores can make use of.
 const SPAWNERS: usize = 2;
-/// Starts handed to the spawners ahead of what they work on. Each holds pipes,
+/// Starts of one user handed to the spawners ahead of what they work on. Each holds pipes,
 /// so the rest waits without any.
 const AHEAD: usize = 8;
+/// And of all.
+const AHEAD_ALL: usize = 256;
 /// Slices read from one pipe when its part has ended: more than a pipe holds.
 const LAST_SLICES: usize = 64;
 
@@ -80,8 +84,7 @@ pub struct Surroundings {
 pub struct Tasks {
     surroundings: Surroundings,
     pool: SpawnPool<(Part, u32)>,
-    in_pool: usize,
-    waiting: VecDeque<Spawn>,
+    waiting: Waiting,
     live: HashMap<Part, Live>,
     pids: HashSet<i32>,
     hunt: Hunt,
@@ -146,13 +149,12 @@ pub type Inputs = VecDeque<ShellInput>;
 impl Tasks {
     /// No tasks yet. To be called by the first thread, before any other is made.
     pub fn new(surroundings: Surroundings, watch: &mut Watch) -> io::Result<Tasks> {
-        let pool = SpawnPool::start(SPAWNERS, AHEAD)?;
+        let pool = SpawnPool::start(SPAWNERS, AHEAD_ALL)?;
         watch.add(pool.wake_fd(), Until::Readable, Watched::Pool)?;
         Ok(Tasks {
             surroundings,
             pool,
-            in_pool: 0,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             live: HashMap::new(),
             pids: HashSet::new(),
             hunt: Hunt::open(),
@@ -201,7 +203,7 @@ impl Tasks {
                 kept: None,
             });
         }
-        self.waiting.push_back(spawn);
+        self.waiting.push(spawn);
     }
 
     fn marker(&self, part: Part) -> Marker {
@@ -215,21 +217,36 @@ impl Tasks {
 
     /// Hands waiting starts to the spawners.
     pub fn pump(&mut self, inputs: &mut Inputs) {
-        while self.in_pool < AHEAD
-            && let Some(spawn) = self.waiting.pop_front()
-        {
+        while let Some(spawn) = self.waiting.pop(AHEAD, AHEAD_ALL) {
             let (part, task) = (spawn.start.part, spawn.task);
             match self.prepare(&spawn) {
                 Ok(command) => match self.pool.submit((part, task), command) {
-                    Ok(()) => self.in_pool += 1,
-                    Err(full) => unreachable!("the pool takes {AHEAD}: {full}"),
+                    Ok(()) => {}
+                    Err(full) => unreachable!("the pool takes {AHEAD_ALL}: {full}"),
                 },
                 Err(why) => {
+                    self.waiting.answered(spawn.start.user);
                     self.close_pipes(part, task);
                     inputs.push_back(ShellInput::Failed(part, task, 126 << 8, why));
                 }
             }
         }
+    }
+
+    /// Starts no more tasks of a part than the spawners are at.
+    pub fn give_up(&mut self, part: Part, inputs: &mut Inputs) {
+        let Some(live) = self.live.get(&part) else {
+            return;
+        };
+        let user = live.start.user;
+        let mut given_up = self.waiting.give_up(part, user);
+        for (_, task) in self.pool.withdraw(|(of, _)| *of == part) {
+            self.waiting.answered(user);
+            self.close_pipes(part, task);
+            given_up.push(task);
+        }
+        let given_up = given_up.into_iter();
+        inputs.extend(given_up.map(|task| ShellInput::GivenUp(part, task)));
     }
 
     /// When a start is to be ended that is held up.
@@ -244,7 +261,7 @@ impl Tasks {
 
     /// Whether answers of spawners are soon to come.
     pub fn outlook(&self) -> Outlook {
-        if self.in_pool > 0 {
+        if self.waiting.handed() > 0 {
             Outlook::More
         } else {
             Outlook::Quiet
@@ -258,7 +275,9 @@ impl Tasks {
             result,
         } in self.pool.take()
         {
-            self.in_pool -= 1;
+            if let Some(live) = self.live.get(&part) {
+                self.waiting.answered(live.start.user);
+            }
             let child = result.map_err(|error| (error.exit_code() << 8, error.to_string()));
             match child.and_then(|child| self.adopt(part, task, child, watch)) {
                 Ok(()) => inputs.push_back(ShellInput::Spawned(part, task)),
