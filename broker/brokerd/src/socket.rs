@@ -150,6 +150,12 @@ impl Outlet {
         self.buffer.borrow().len()
     }
 
+    /// Ends the connection without what waits: the other end does not read it, and it would wait for ever.
+    pub fn discard(&self) {
+        *self.buffer.borrow_mut() = BytesMut::new();
+        let _ = self.socket.get_ref().shutdown(Shutdown::Both);
+    }
+
     /// For how long nothing was taken of what waits.
     pub fn stands(&self) -> Duration {
         match self.waiting() {

@@ -365,9 +365,8 @@ impl Following {
     fn act(&mut self, output: FollowerOutput) {
         match output {
             FollowerOutput::Reply(reply) => {
-                let client = reply.to.client;
-                if !self.peers.reply(reply) && self.peers.remove_client(client) {
-                    self.inputs.push_back(FollowerInput::Gone(client));
+                if let Some(closed) = self.peers.reply(reply) {
+                    self.close_client(closed);
                 }
             }
             FollowerOutput::CloseClient(client) => drop(self.peers.remove_client(client)),

@@ -33,6 +33,9 @@ const SHELL_STANDS: Duration = Duration::from_secs(5);
 /// a time.
 const SHELL_BYTES_MOST: u64 = 2 << 30;
 
+/// All connections of one user may have so many times as much waiting as one: more ends where the host's memory does.
+const USER_REPLIES: u64 = 4;
+
 /// All connections.
 pub struct Peers {
     admission: Admission,
@@ -44,6 +47,8 @@ pub struct Peers {
     clients: HashMap<ClientId, Client>,
     links: HashMap<LinkId, Link>,
     by_epoch: HashMap<Epoch, LinkId>,
+    /// What waited for all connections of a user when each was last looked at.
+    unread: HashMap<u32, u64>,
     /// Outlets with something to flush.
     dirty: Vec<Rc<Outlet>>,
 }
@@ -54,6 +59,8 @@ struct Client {
     outlet: Rc<Outlet>,
     reading: JoinHandle<()>,
     outstanding: HashSet<u64>,
+    /// What waited for it when it was last looked at; since then it may have read.
+    unread: u64,
 }
 
 struct Link {
@@ -83,6 +90,7 @@ impl Peers {
             clients: HashMap::new(),
             links: HashMap::new(),
             by_epoch: HashMap::new(),
+            unread: HashMap::new(),
             dirty: Vec::new(),
         }
     }
@@ -147,6 +155,7 @@ impl Peers {
                 outlet,
                 reading,
                 outstanding,
+                unread: 0,
             },
         );
     }
@@ -218,18 +227,17 @@ impl Peers {
         }
     }
 
-    /// Sends an answer. False when the client does not read and must be closed: when so much waits for it already
-    /// that it has not taken. What was put in this turn it was not sent yet.
-    pub fn reply(&mut self, reply: Reply) -> bool {
+    /// Sends an answer. A client that does not read and must be closed: one for which so much waits already
+    /// that it has not taken, or the one of a user for whose connections too much waits together. What was put in
+    /// this turn it was not sent yet.
+    pub fn reply(&mut self, reply: Reply) -> Option<ClientId> {
         let Reply {
             to,
             kind,
             body,
             tail,
         } = reply;
-        let Some(client) = self.clients.get_mut(&to.client) else {
-            return true;
-        };
+        let client = self.clients.get_mut(&to.client)?;
         if matches!(kind, Type::Reply | Type::Refused) && client.outstanding.remove(&to.matchtag) {
             self.rates.answered(client.uid);
         }
@@ -251,7 +259,7 @@ impl Peers {
             }
             let refusal = Refusal::new(Code::TooLarge, format!("the answer: {error}"));
             self.refuse(to.client, to.matchtag, &refusal);
-            return true;
+            return None;
         }
         self.dirty.push(Rc::clone(&client.outlet));
         if waiting > most {
@@ -260,9 +268,49 @@ impl Peers {
                 waiting,
                 "limit `reply_bytes` of {most} is reached; the client does not read and is closed"
             );
-            return false;
+            client.outlet.discard();
+            return Some(to.client);
         }
-        true
+        self.hold_user(to.client)
+    }
+
+    /// Counts what waits for a user's connections after one of them was sent something; which of them is to be
+    /// closed where that is too much: the one for which most waits. What others have read is looked up only when
+    /// it seems to be. The owner and admins are not held to it.
+    fn hold_user(&mut self, id: ClientId) -> Option<ClientId> {
+        let client = self.clients.get_mut(&id)?;
+        if client.roles.may_administer() {
+            return None;
+        }
+        let uid = client.uid;
+        let total = self.unread.entry(uid).or_default();
+        client.count(total);
+        let most = self.limits.reply_bytes.saturating_mul(USER_REPLIES);
+        if *total <= most {
+            return None;
+        }
+        let own = self.clients.iter_mut().filter(|(_, one)| one.uid == uid);
+        let mut largest = (0, id);
+        for (id, client) in own {
+            // The reading end tells of an error.
+            let _ = client.outlet.flush();
+            client.count(total);
+            largest = largest.max((client.unread, *id));
+        }
+        let (waiting, closed) = (*total, largest.1);
+        if waiting <= most {
+            return None;
+        }
+        tracing::warn!(
+            uid,
+            client = closed.0,
+            waiting,
+            "limit `user reply bytes` of {most} is reached; the client for which most waits is closed"
+        );
+        if let Some(client) = self.clients.get(&closed) {
+            client.outlet.discard();
+        }
+        Some(closed)
     }
 
     /// The connection is over; true if it was not known to be before.
@@ -271,6 +319,12 @@ impl Peers {
         if let Some(client) = &client {
             client.reading.abort();
             self.rates.leaves(client.uid, client.outstanding.len());
+            if let Some(total) = self.unread.get_mut(&client.uid) {
+                *total -= client.unread;
+                if *total == 0 {
+                    self.unread.remove(&client.uid);
+                }
+            }
         }
         client.is_some()
     }
@@ -334,6 +388,7 @@ impl Peers {
                     waiting,
                     "the shell does not read and is closed"
                 );
+                link.outlet.discard();
                 Some(id)
             }
             Err(error) => {
@@ -363,6 +418,15 @@ impl Peers {
     }
 }
 
+impl Client {
+    /// Looks how much waits for it now, which is a part of the total.
+    fn count(&mut self, total: &mut u64) {
+        let unread = self.outlet.waiting() as u64;
+        *total = *total - self.unread + unread;
+        self.unread = unread;
+    }
+}
+
 /// How much waits for one who may have so much waiting. What it was not sent yet it cannot have taken: it is sent
 /// that first.
 fn waiting(outlet: &Rc<Outlet>, most: u64) -> u64 {
@@ -371,4 +435,106 @@ fn waiting(outlet: &Rc<Outlet>, most: u64) -> u64 {
         let _ = outlet.flush();
     }
     outlet.waiting() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use eddy_broker::Caller;
+    use eddy_wire::access::Users;
+    use tokio::io::AsyncReadExt;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    const BYTES: usize = 1 << 20;
+    const OWNER: u32 = 0;
+    const USER: u32 = 1001;
+
+    /// An instance that admits everybody, where 4 MiB may wait for a connection.
+    fn peers(home: &Path) -> Peers {
+        let admission = Admission::own(OWNER, home, home);
+        let limits = Limits {
+            reply_bytes: 4 * BYTES as u64,
+            ..Limits::default()
+        };
+        let (arrivals, _) = mpsc::channel(1);
+        let mut peers = Peers::new(admission, limits, arrivals);
+        peers.readmit(&Access {
+            users: Users::All,
+            ..Access::default()
+        });
+        peers
+    }
+
+    fn connect(peers: &mut Peers, uid: u32) -> UnixStream {
+        let (here, there) = UnixStream::pair().expect("two sockets");
+        peers.add_client(here, uid);
+        there
+    }
+
+    /// An answer of 1 MiB for that client; who is closed for it.
+    fn answer(peers: &mut Peers, client: u64) -> Option<ClientId> {
+        let to = Caller {
+            client: ClientId(client),
+            matchtag: 1,
+        };
+        let mut reply = Reply::new(to, Type::Part, &());
+        reply.tail = vec![0; BYTES].into();
+        let closed = peers.reply(reply);
+        peers.flush();
+        closed
+    }
+
+    fn in_a_loop(check: impl AsyncFnOnce(Peers)) {
+        let home = tempfile::tempdir().expect("a directory");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let local = tokio::task::LocalSet::new();
+        local.block_on(&runtime.expect("a runtime"), async {
+            check(peers(home.path())).await;
+        });
+    }
+
+    #[test]
+    fn what_waits_for_all_connections_of_a_user_is_held_to_a_limit() {
+        in_a_loop(async |mut peers| {
+            let mut idle: Vec<UnixStream> = (0..8).map(|_| connect(&mut peers, USER)).collect();
+            let _other = connect(&mut peers, USER + 1);
+            let _owner = connect(&mut peers, OWNER);
+            assert_eq!(answer(&mut peers, 1), None);
+            let closed = (0..20).find_map(|number| answer(&mut peers, 1 + number % 8));
+            assert_eq!(
+                closed,
+                Some(ClientId(1)),
+                "16 MiB may wait for the user, and it has most"
+            );
+            assert!(peers.remove_client(ClientId(1)));
+            let mut got = Vec::new();
+            let read = idle[0].read_to_end(&mut got).await;
+            read.expect("an end: what waited was not kept");
+            assert!(got.len() < BYTES, "what the kernel had already");
+            // Nobody else is concerned.
+            for client in [9, 10, 9, 10] {
+                assert_eq!(answer(&mut peers, client), None);
+            }
+        });
+    }
+
+    #[test]
+    fn who_reads_is_not_counted_with_what_was_read() {
+        in_a_loop(async |mut peers| {
+            let mut there = connect(&mut peers, USER);
+            let mut read = vec![0; 64 << 10];
+            for _ in 0..40 {
+                assert_eq!(answer(&mut peers, 1), None);
+                let mut left = BYTES;
+                while left > 0 {
+                    left = left.saturating_sub(there.read(&mut read).await.expect("a socket"));
+                }
+            }
+        });
+    }
 }

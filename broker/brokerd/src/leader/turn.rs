@@ -473,8 +473,8 @@ impl Leader {
             let come = child.reply(self.clock.now(), reply);
             return self.come(come);
         }
-        if !self.peers.reply(reply) {
-            self.close_client(client);
+        if let Some(closed) = self.peers.reply(reply) {
+            self.close_client(closed);
         }
     }
 
