@@ -34,6 +34,8 @@ pub mod journal;
 
 pub mod life;
 
+mod own;
+
 pub mod leader;
 
 pub mod agent;

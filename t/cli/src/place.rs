@@ -116,6 +116,17 @@ impl Place {
         self.eddy.display().to_string()
     }
 
+    /// Has an `eddy` command of its own from now on, whose file may be replaced.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn own_program(&mut self) -> anyhow::Result<()> {
+        let own = self.path.join("eddy");
+        std::fs::copy(&self.eddy, &own)?;
+        self.eddy = own;
+        Ok(())
+    }
+
     /// Runs `eddy` with these arguments to its end.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 use std::fs;
 
 use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::{LIMIT, Running};
 use rustix::process::Signal;
@@ -202,6 +203,23 @@ fn tasks_of_a_killed_shell_are_ended_and_their_jobs_say_so() -> Tested {
     assert_eq!((watch.wait()?.code, instance.code(&requeued)?), (3, 3));
     assert_eq!(instance.row(&requeued)?["attempt"], 2);
     assert_eq!(instance.ok(&["run", "echo", "fine"])?, "fine");
+    Ok(())
+}
+
+#[test]
+fn a_leader_whose_program_was_replaced_still_starts_shells() -> Tested {
+    let mut place = Place::new()?;
+    place.own_program()?;
+    let state = place.path().join("state");
+    let instance = Instance::start_in(place, state, &["--cores=1"])?;
+    // As a package is upgraded.
+    let (program, next) = (instance.place.program(), instance.place.join("next"));
+    fs::copy(&program, &next)?;
+    fs::rename(&next, &program)?;
+    instance.kill_shell()?;
+    assert_eq!(instance.ok(&["run", "echo", "fine"])?, "fine");
+    let shell = instance.shell()?;
+    assert_eq!(shell.arguments.first(), Some(&program));
     Ok(())
 }
 

@@ -21,6 +21,7 @@ use tokio::time::sleep;
 use super::Common;
 use super::following::Post;
 use crate::life::Life;
+use crate::own::Own;
 use crate::shell::leftover::Process;
 use crate::shell::overdue::Overdue;
 use crate::shell::procfs::MARKER_VARIABLE;
@@ -160,7 +161,7 @@ fn command(user: u32, post: &Post, common: &Common) -> Result<Command, String> {
     super::make(&post.statedir).map_err(said("make the state directory"))?;
     // Nobody else makes anything in the directory that it is in.
     lchown(&post.statedir, Some(user), None).map_err(said("give away the state directory"))?;
-    let program = std::env::current_exe().map_err(said("find this program"))?;
+    let program = Own::find().map_err(said("find this program"))?.file;
     let null = stdio::null().map_err(said("open /dev/null"))?;
     let how = stdio::output_flags(OpenMode::Append);
     let log = Named::new(&post.statedir, LOG_FILE, how, FileUse::Output)?;

@@ -24,6 +24,7 @@ use tokio::task::{spawn_blocking, spawn_local};
 use tokio::time::timeout;
 
 use super::{Inner, Inside};
+use crate::own::Own;
 use crate::users::{Accounts, UserError};
 
 /// How many are read at a time: each folds a whole journal.
@@ -91,7 +92,7 @@ async fn read(
     left: &Left,
     users: Arc<Accounts>,
 ) -> Result<BTreeMap<JobId, Option<JobEnd>>, LeftError> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::from(Own::find()?.command());
     command.args(["history", "--ends", "--statedir", &left.statedir]);
     command.env_clear().current_dir("/").kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());

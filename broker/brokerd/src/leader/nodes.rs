@@ -10,7 +10,7 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use crate::agent::LOCK_NAME;
 use crate::config::Transport;
 use crate::life::Life;
+use crate::own::Own;
 use crate::rundir;
 use crate::shell::spawn::Rlimit;
 use crate::shell::sweep::{self, ShellLock};
@@ -294,7 +295,7 @@ impl NodesGround {
             .create(true)
             .append(true)
             .open(statedir.join(LOG_FILE))?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Own::find()?.command();
         command.arg("agent").arg("--statedir").arg(&statedir);
         command.args(["--rank", &rank.to_string(), "--instance", &self.instance]);
         command.arg("--leader").arg(&self.door);

@@ -12,6 +12,7 @@ use eddy_wire::resource_set::ResourceSet;
 use super::access::Admits;
 use super::granted::Nested;
 use crate::config::Config;
+use crate::own::Own;
 
 /// What modules are told, as far as the configuration and the parent say it.
 pub(super) fn settings(
@@ -77,8 +78,8 @@ fn timed(mut queue: Queue, config: &Config) -> Queue {
 
 /// What leads a declared instance: this program.
 fn instance_command() -> Vec<String> {
-    let own = std::env::current_exe();
-    let own = own.map_or_else(|_| "eddy".into(), |path| path.display().to_string());
+    let own = Own::find();
+    let own = own.map_or_else(|_| "eddy".into(), |own| own.name.display().to_string());
     vec![own, "broker".to_owned(), "--child".to_owned()]
 }
 

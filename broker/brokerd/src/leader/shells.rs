@@ -22,6 +22,7 @@ use tokio::task::{spawn_blocking, spawn_local};
 use tokio::time::sleep;
 
 use crate::life::Life;
+use crate::own::Own;
 use crate::rundir;
 use crate::shell::leftover::Process;
 use crate::shell::procfs::MARKER_VARIABLE;
@@ -166,7 +167,7 @@ impl Ground {
             .create(true)
             .append(true)
             .open(self.statedir.join(LOG_FILE))?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Own::find()?.command();
         command.arg("shell").arg("--statedir").arg(&self.statedir);
         command.arg("--rundir").arg(&self.rundir);
         command.args(["--epoch", &epoch.to_string(), "--instance", &self.instance]);
