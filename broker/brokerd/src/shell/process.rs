@@ -337,7 +337,8 @@ impl Shell {
                 self.tasks.input(part, &tasks, data, end, &mut self.watch);
             }
             ShellEffect::Read(part, read, offset, follow) => {
-                self.reads.begin(part, read, offset, follow, &mut self.link);
+                let from = (offset, follow);
+                self.reads.begin(t, (part, read), from, &mut self.link);
             }
             ShellEffect::StopRead(read) => self.reads.stop(read),
             ShellEffect::Drop => {
@@ -433,6 +434,7 @@ impl Shell {
             busy,
             retry,
             flush,
+            self.reads.next(&self.link, Instant::now()),
             self.mocks.next(),
             self.tasks.next_hunt(),
             self.tasks.next_stop(),

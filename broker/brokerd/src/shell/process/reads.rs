@@ -7,11 +7,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use eddy_wire::shell::{FromShell, Part};
+use eddy_wire::time::Time;
 
 use super::link::Link;
-use crate::shell::frame;
+use crate::shell::frame::{self, Frame, Stream};
 use crate::shell::spool::{self, Next, Reader, SpoolError, SpoolId};
 
 /// Frames sent in one message, in bytes; one larger frame goes alone.
@@ -74,17 +76,32 @@ impl Reads {
         }
     }
 
-    /// Begins a read; one of the same name is replaced.
-    pub fn begin(&mut self, part: Part, read: u64, offset: u64, follow: bool, link: &mut Link) {
+    /// Begins a read; one of the same name is replaced. Over the limit it is over at once, with a note that says so.
+    pub fn begin(
+        &mut self,
+        now: Time,
+        (part, read): (Part, u64),
+        (offset, follow): (u64, bool),
+        link: &mut Link,
+    ) {
         if self.reads.len() >= READS_MAX && !self.reads.contains_key(&read) {
             tracing::warn!(
                 read,
                 "limit `reads` of {READS_MAX} is reached; the read is ended"
             );
+            let text = format!("output is not told: this node has {READS_MAX} readers already\n");
+            let note = Frame {
+                task: 0,
+                stream: Stream::Note,
+                time: now.0,
+                bytes: text.as_bytes(),
+            };
+            let mut frames = Vec::new();
+            frame::encode(&note, &mut frames);
             return link.say(FromShell::Output {
                 read,
                 next: offset,
-                frames: Vec::new(),
+                frames,
                 end: true,
             });
         }
@@ -121,6 +138,12 @@ impl Reads {
     /// Whether nobody reads.
     pub fn is_empty(&self) -> bool {
         self.reads.is_empty()
+    }
+
+    /// When more is to be sent although nothing happens: at once, where there is more to read and the link takes it.
+    /// It was full when that was looked at last, and one write may have emptied it.
+    pub fn next(&self, link: &Link, now: Instant) -> Option<Instant> {
+        (!self.ready.is_empty() && !link.is_full()).then_some(now)
     }
 
     /// Sends what the link takes.
@@ -181,5 +204,103 @@ impl Read {
             self.offset = reader.offset();
         }
         Progress::More
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixListener;
+
+    use eddy_wire::id::{Attempt, JobId, Rank};
+
+    use super::super::link::Outlook;
+    use super::super::watch::Watch;
+    use super::*;
+    use crate::frame::Inbound;
+    use crate::rundir;
+    use crate::shell::frame::Decoded;
+    use crate::shell::spool::Writer;
+    use crate::speech;
+
+    const PART: Part = Part {
+        job: JobId(1),
+        attempt: Attempt(1),
+        rank: Rank(0),
+    };
+
+    /// A link that is up, and its other end.
+    fn link(folder: &Path, watch: &mut Watch) -> (Link, std::os::unix::net::UnixStream) {
+        let listener = UnixListener::bind(folder.join(rundir::SHELL_SOCKET)).expect("a socket");
+        let mut link = Link::new(folder, folder);
+        assert!(link.try_connect(Instant::now(), watch));
+        (link, listener.accept().expect("the shell").0)
+    }
+
+    #[test]
+    fn what_a_full_link_held_up_goes_on_once_it_is_empty() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let mut writer = Writer::new(folder.path(), spool_id(PART), 4 << 20);
+        for _ in 0..30 {
+            let bytes = &[7; 100 << 10];
+            let (task, stream, time) = (0, Stream::Stdout, 0);
+            writer
+                .write(&Frame {
+                    task,
+                    stream,
+                    time,
+                    bytes,
+                })
+                .expect("written");
+        }
+        let mut watch = Watch::new().expect("an epoll");
+        let (mut link, mut broker) = link(folder.path(), &mut watch);
+        let mut reads = Reads::new(folder.path());
+        let now = Instant::now();
+        reads.begin(Time(0), (PART, 1), (0, false), &mut link);
+        reads.pump(&mut link, |_| Written::Out);
+        assert_eq!(reads.next(&link, now), None, "the link is full");
+        broker.set_nonblocking(true).expect("no waiting");
+        let mut buffer = vec![0; 1 << 20];
+        while link.is_full() {
+            link.flush(now, Outlook::Quiet, &watch)
+                .expect("it is there");
+            while broker.read(&mut buffer).is_ok() {}
+        }
+        assert_eq!(reads.next(&link, now), Some(now));
+    }
+
+    #[test]
+    fn who_reads_over_the_limit_is_told_so() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let mut watch = Watch::new().expect("an epoll");
+        let (mut link, mut broker) = link(folder.path(), &mut watch);
+        let mut reads = Reads::new(folder.path());
+        for read in 0..=READS_MAX as u64 {
+            reads.begin(Time(0), (PART, read), (0, true), &mut link);
+        }
+        link.flush(Instant::now(), Outlook::Quiet, &watch)
+            .expect("it is there");
+        let mut inbound = Inbound::default();
+        let mut buffer = vec![0; 4096];
+        let bytes = broker.read(&mut buffer).expect("a word");
+        inbound.room().extend_from_slice(&buffer[..bytes]);
+        let message = inbound.message().expect("frames").expect("whole");
+        let word = speech::read_from_shell(&message).expect("understood");
+        let FromShell::Output {
+            read, frames, end, ..
+        } = word
+        else {
+            panic!("not output: {word:?}");
+        };
+        assert_eq!((read, end), (READS_MAX as u64, true));
+        let Ok(Decoded::Whole(note, _)) = frame::decode(&frames) else {
+            panic!("no frame");
+        };
+        assert_eq!(note.stream, Stream::Note);
+        assert_eq!(
+            String::from_utf8_lossy(note.bytes),
+            "output is not told: this node has 4096 readers already\n"
+        );
     }
 }
