@@ -125,6 +125,8 @@ pub enum Inner {
     ShellDead(Epoch),
     /// The thread that looks at another configuration, for who asked: what is wrong, else that.
     Candidate(Caller, Result<Box<reload::Candidate>, Vec<String>>),
+    /// The spools that there are, some of which may be of jobs that were forgotten.
+    Spools(spools::Listed),
     /// A signal asks for the end.
     Stop,
 }

@@ -19,9 +19,9 @@ pub enum SpoolsError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The directory cannot be listed, or a file in it not be removed.
-    #[error("spool directory {} cannot be changed", .path.display())]
+    #[error("cannot change {}", .path.display())]
     Io {
-        /// Which.
+        /// The directory, or the file in it.
         path: PathBuf,
         /// Why.
         #[source]
@@ -29,27 +29,40 @@ pub enum SpoolsError {
     },
 }
 
-/// Removes the spools of jobs that are neither open nor have a row, of the instance with this state
-/// directory; returns how many files.
-pub fn remove(
-    reader: &Reader,
-    statedir: &Path,
-    is_open: impl Fn(JobId) -> bool,
-) -> Result<u64, SpoolsError> {
-    let mut removed = 0;
+/// Spools that were there.
+#[derive(Debug, Default)]
+pub struct Listed(Vec<(PathBuf, JobId)>);
+
+/// Those of the instance with this state directory.
+pub fn list(statedir: &Path) -> Result<Listed, SpoolsError> {
+    let mut listed = Listed::default();
     for spool in directories(statedir) {
         for name in files(&spool)? {
             // What is not named like a spool is not ours to remove.
             let job = name.split('.').next().and_then(|job| job.parse().ok());
-            let Some(job) = job else { continue };
-            if is_open(JobId(job)) || reader.job(job)?.is_some() {
-                continue;
-            }
-            match fs::remove_file(spool.join(name)) {
-                // Somebody was faster.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                done => done.map(|()| removed += 1).map_err(failed(&spool))?,
-            }
+            let path = job.map(|job| (spool.join(name), JobId(job)));
+            listed.0.extend(path);
+        }
+    }
+    Ok(listed)
+}
+
+/// Removes those of jobs that are neither open nor have a row; returns how many. Which are open is to be looked
+/// at after they were listed: a job that began meanwhile may have begun to write.
+pub fn remove(
+    reader: &Reader,
+    listed: Listed,
+    is_open: impl Fn(JobId) -> bool,
+) -> Result<u64, SpoolsError> {
+    let mut removed = 0;
+    for (path, job) in listed.0 {
+        if is_open(job) || reader.job(job.0)?.is_some() {
+            continue;
+        }
+        match fs::remove_file(&path) {
+            // Somebody was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => done.map(|()| removed += 1).map_err(failed(&path))?,
         }
     }
     Ok(removed)

@@ -337,18 +337,31 @@ impl Store {
         self.durable += batches;
         self.rows.written(self.durable);
         if self.purging.done(purged, unmarked) == Spools::Due {
-            self.remove_spools();
+            self.list_spools();
         }
     }
 
-    /// The output of jobs that were forgotten goes, too.
-    fn remove_spools(&mut self) {
-        let (statedir, last) = (self.statedir.clone(), self.last_job);
+    /// The output of jobs that were forgotten goes, too: first is looked what there is.
+    fn list_spools(&mut self) {
+        let (statedir, inside) = (self.statedir.clone(), self.inside.clone());
+        let asked = self.readers.ask(move |_| match spools::list(&statedir) {
+            // The loop is gone only when the process ends.
+            Ok(listed) => drop(inside.send(Inner::Spools(listed))),
+            Err(error) => tracing::error!("cannot list spools: {}", super::chain(&error)),
+        });
+        if asked.is_err() {
+            tracing::warn!("spools of forgotten jobs stay until the next are forgotten");
+        }
+    }
+
+    /// Removes those of these that are of jobs that were forgotten.
+    pub fn remove_spools(&mut self, listed: spools::Listed) {
+        let last = self.last_job;
         let late = self.rows.late.iter().map(|late| JobId(late.finished.id));
         let open: HashSet<JobId> = self.keys.keys().copied().chain(late).collect();
         let asked = self.readers.ask(move |reader| {
             let is_open = |job: JobId| job > last || open.contains(&job);
-            match spools::remove(reader, &statedir, is_open) {
+            match spools::remove(reader, listed, is_open) {
                 Ok(0) => {}
                 Ok(removed) => tracing::info!(removed, "output of forgotten jobs was removed"),
                 Err(error) => tracing::error!("cannot remove spools: {}", super::chain(&error)),

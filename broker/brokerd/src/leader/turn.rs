@@ -315,6 +315,7 @@ impl Leader {
             Inner::Committed(committed) => self.committed(committed),
             Inner::ShellDead(epoch) => self.shell_dead(epoch),
             Inner::Candidate(to, found) => self.candidate(to, found),
+            Inner::Spools(listed) => self.store.remove_spools(listed),
             Inner::Stop => self.handle(Arrival::Stop),
         }
     }
