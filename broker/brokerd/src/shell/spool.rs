@@ -17,6 +17,11 @@ use super::frame::{
 
 /// The most output kept of one job on one rank, unless configured otherwise.
 pub const LIMIT_BYTES: u64 = 1 << 30;
+/// Room that is left on the disk for the journal, which is on the same one: at least so much, and this part of a
+/// large disk; on a small one a tenth.
+const RESERVE_BYTES: u64 = 256 << 20;
+const RESERVE_PART: u64 = 50;
+const RESERVE_MOST: u64 = 10;
 /// What a reader asks the kernel for at a time.
 const READ_BYTES: usize = 64 << 10;
 
@@ -70,7 +75,16 @@ pub enum SpoolError {
 pub struct Writer {
     path: PathBuf,
     limit: u64,
+    /// What is left free on a disk of so many bytes.
+    reserve: fn(u64) -> u64,
     state: State,
+}
+
+/// What output leaves free on a disk of so many bytes.
+fn reserve(disk: u64) -> u64 {
+    RESERVE_BYTES
+        .max(disk / RESERVE_PART)
+        .min(disk / RESERVE_MOST)
 }
 
 #[derive(Debug)]
@@ -79,7 +93,7 @@ enum State {
     Absent,
     /// Frames up to `end` are whole.
     Open { file: File, end: u64 },
-    /// The limit was met, which the last note says.
+    /// The limit was met, or the disk is nearly full, which the last note says.
     Cut { file: File, end: u64 },
 }
 
@@ -91,7 +105,7 @@ pub enum Written {
         /// Bytes of the file.
         end: u64,
     },
-    /// It is beyond the limit, or it ends an output that has no file.
+    /// It is beyond the limit or what the disk has room for, or it ends an output that has no file.
     Dropped,
 }
 
@@ -102,6 +116,7 @@ impl Writer {
         Writer {
             path: id.path(directory),
             limit,
+            reserve,
             state: State::Absent,
         }
     }
@@ -172,11 +187,13 @@ impl Writer {
             State::Cut { .. } if !marks_end => Ok(Written::Dropped),
             State::Cut { file, end } => put(file, end, frame),
             State::Open { file, end } => {
-                let after = *end + (FRAME_HEAD_BYTES + frame.bytes.len()) as u64;
-                if marks_end || after <= self.limit {
-                    return put(file, end, frame);
-                }
-                let text = format!("output cut: more than {} bytes on this node\n", self.limit);
+                let more = (FRAME_HEAD_BYTES + frame.bytes.len()) as u64;
+                let text = match *end + more <= self.limit {
+                    _ if marks_end => return put(file, end, frame),
+                    true if has_room(file, more, self.reserve)? => return put(file, end, frame),
+                    true => "output cut: the disk of this node is nearly full\n".to_owned(),
+                    false => format!("output cut: more than {} bytes on this node\n", self.limit),
+                };
                 let bytes = text.as_bytes();
                 let written = put(
                     file,
@@ -228,6 +245,15 @@ impl Writer {
             source,
         }
     }
+}
+
+/// Whether so much more may be written: output of one user's jobs is not to take the room in which what happens to
+/// everybody's is recorded.
+fn has_room(file: &File, more: u64, reserve: fn(u64) -> u64) -> io::Result<bool> {
+    let disk = rustix::fs::fstatvfs(file)?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let all = disk.f_blocks.saturating_mul(disk.f_frsize);
+    Ok(free >= reserve(all).saturating_add(more))
 }
 
 /// Appends a frame, or none of it.

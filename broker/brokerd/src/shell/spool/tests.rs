@@ -184,3 +184,30 @@ proptest! {
         prop_assert!(reader.buffer.capacity() <= 2 * (FRAME_MAX + FRAME_HEAD_BYTES + READ_BYTES));
     }
 }
+
+#[test]
+fn on_a_disk_that_is_nearly_full_output_is_cut_with_a_note() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = Writer::new(directory.path(), ID, LIMIT_BYTES);
+    writer.write(&stdout(b"there is room")).unwrap();
+    writer.reserve = |disk| disk;
+    writer.write(&stdout(b"there is none")).unwrap();
+    writer.reserve = |_| 0;
+    assert_eq!(writer.write(&stdout(b"again")).unwrap(), Written::Dropped);
+    writer.write(&frame(0, Stream::StdoutEnd, b"")).unwrap();
+    let (all, _) = read_all(directory.path(), 0);
+    let note = b"output cut: the disk of this node is nearly full\n";
+    let expected = [
+        (0, Stream::Stdout, b"there is room".to_vec()),
+        (0, Stream::Note, note.to_vec()),
+        (0, Stream::StdoutEnd, Vec::new()),
+    ];
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn what_is_left_free_follows_the_size_of_the_disk() {
+    let gib = 1 << 30;
+    let left = [1 << 20, gib, 10 * gib, 100 * gib].map(reserve);
+    assert_eq!(left, [(1 << 20) / 10, gib / 10, RESERVE_BYTES, 2 * gib]);
+}
