@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::rc::Rc;
@@ -294,6 +294,7 @@ impl NodesGround {
         let log = OpenOptions::new()
             .create(true)
             .append(true)
+            .mode(0o600)
             .open(statedir.join(LOG_FILE))?;
         let mut command = Own::find()?.command();
         command.arg("agent").arg("--statedir").arg(&statedir);

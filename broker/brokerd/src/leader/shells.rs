@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -166,6 +167,7 @@ impl Ground {
         let log = OpenOptions::new()
             .create(true)
             .append(true)
+            .mode(0o600)
             .open(self.statedir.join(LOG_FILE))?;
         let mut command = Own::find()?.command();
         command.arg("shell").arg("--statedir").arg(&self.statedir);
@@ -302,6 +304,8 @@ fn is_own(process: &Process) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn ground(state: &tempfile::TempDir) -> Ground {
@@ -341,6 +345,16 @@ mod tests {
             assert_eq!(shells.watched(), 1);
             drop(next);
         });
+    }
+
+    #[test]
+    fn the_log_is_the_owners_alone() {
+        let state = tempfile::tempdir().expect("a directory");
+        ground(&state)
+            .command(Epoch(1))
+            .expect("it could be started");
+        let log = std::fs::metadata(state.path().join(LOG_FILE)).expect("it is made");
+        assert_eq!(log.permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
