@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use eddy_wire::idset::Idset;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::procfs::{self, Marker, Stat};
+use super::procfs::{self, ExecWait, Marker, Stat};
 use super::reap::{self, Delivery};
 
 /// How many processes are signalled before their ends are waited for: each
@@ -150,8 +150,9 @@ pub fn end_within(markers: &BTreeSet<Marker>) -> io::Result<Within> {
 /// What is within each of these markers, where there is anything.
 fn within(table: &Table, markers: &BTreeSet<Marker>) -> BTreeMap<Marker, BTreeSet<Process>> {
     let mut roots: BTreeMap<Marker, Vec<i32>> = BTreeMap::new();
+    let mut wait = ExecWait::default();
     for pid in table.select(|_| true) {
-        for marker in procfs::markers(pid) {
+        for marker in procfs::markers(pid, &mut wait) {
             if markers.contains(&marker) {
                 roots.entry(marker).or_default().push(pid);
             }
@@ -181,12 +182,14 @@ pub fn find(quarry: &Quarry) -> io::Result<BTreeSet<Process>> {
 fn find_in_order(quarry: &Quarry) -> io::Result<Vec<Process>> {
     let own = std::process::id() as i32;
     let mut table = Table::of_others()?;
+    let mut wait = ExecWait::default();
     let roots = match quarry {
         Quarry::Attempt { marker, tasks } => {
             table.keep_descendants(own);
             let sessions = table.sessions_of(tasks);
             table.select(|stat| {
-                sessions.contains(&stat.session) || procfs::markers(stat.pid).contains(marker)
+                sessions.contains(&stat.session)
+                    || procfs::markers(stat.pid, &mut wait).contains(marker)
             })
         }
         Quarry::Ranks {
@@ -196,7 +199,7 @@ fn find_in_order(quarry: &Quarry) -> io::Result<Vec<Process>> {
         } => table.select(|stat| {
             let ours =
                 |marker: &Marker| marker.instance == *instance && ranks.contains(marker.rank);
-            procfs::markers(stat.pid).iter().any(ours)
+            procfs::markers(stat.pid, &mut wait).iter().any(ours)
                 && user.is_none_or(|user| procfs::user(stat.pid) == Some(user))
         }),
         Quarry::Trees(trees) => table.select(|stat| trees.contains(&Process::from(stat))),
@@ -468,14 +471,14 @@ pub fn without_sign(
     held: &BTreeSet<Marker>,
     sessions: &BTreeSet<i32>,
 ) -> BTreeSet<Process> {
+    let mut wait = ExecWait::default();
+    let mut is_of = |pid: i32| {
+        let markers = procfs::markers(pid, &mut wait);
+        markers.iter().any(|marker| held.contains(marker))
+    };
     let stats = orphans.iter().filter_map(|pid| procfs::stat(*pid));
-    let silent = stats.filter(|stat| {
-        !stat.is_ended()
-            && !sessions.contains(&stat.session)
-            && procfs::markers(stat.pid)
-                .iter()
-                .all(|marker| !held.contains(marker))
-    });
+    let silent = stats
+        .filter(|stat| !stat.is_ended() && !sessions.contains(&stat.session) && !is_of(stat.pid));
     silent.map(|stat| Process::from(&stat)).collect()
 }
 

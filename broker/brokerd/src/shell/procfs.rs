@@ -22,7 +22,7 @@ const ENVIRON_MAX: usize = 8 << 20;
 /// nested instances with long names fit many times over.
 const MARKER_MAX: usize = 8 << 10;
 
-/// How often a process in the middle of an exec is looked at again.
+/// How often processes in the middle of an exec are looked at again in one reading of the node, all together.
 const EXEC_LOOKS: u32 = 1000;
 /// How long between two looks; an exec takes some 100 µs.
 const EXEC_PAUSE: Duration = Duration::from_micros(100);
@@ -170,14 +170,39 @@ impl FromStr for Marker {
     }
 }
 
+/// How long one reading of the node waits for processes in the middle of an exec: for all of them no longer than
+/// for one, since who makes many of them would hold up whoever reads.
+#[derive(Debug)]
+pub struct ExecWait {
+    looks: u32,
+}
+
+impl Default for ExecWait {
+    fn default() -> ExecWait {
+        ExecWait { looks: EXEC_LOOKS }
+    }
+}
+
+impl ExecWait {
+    /// Waits a moment, if that is left.
+    fn wait(&mut self) -> bool {
+        let is_left = self.looks > 0;
+        if is_left {
+            self.looks -= 1;
+            std::thread::sleep(EXEC_PAUSE);
+        }
+        is_left
+    }
+}
+
 /// The markers a process was started with, outermost first. Empty if it has
 /// none, is gone, or belongs to somebody whose environment may not be read. A
 /// process may change its environment at will: no marker proves nothing.
 ///
 /// In the middle of an exec a process has no environment for a moment; that is
-/// waited out, at most 0.1 s.
-pub fn markers(pid: i32) -> Vec<Marker> {
-    for _ in 0..EXEC_LOOKS {
+/// waited out, at most 0.1 s for all that one reading of the node finds.
+pub fn markers(pid: i32, wait: &mut ExecWait) -> Vec<Marker> {
+    loop {
         let Ok(file) = File::open(format!("/proc/{pid}/environ")) else {
             return Vec::new();
         };
@@ -195,13 +220,14 @@ pub fn markers(pid: i32) -> Vec<Marker> {
                 .find_map(markers_of)
                 .unwrap_or_default();
         }
-        match environment(pid) {
-            Environment::None => return Vec::new(),
-            Environment::Some => {}
-            Environment::InExec => std::thread::sleep(EXEC_PAUSE),
+        let is_over = match environment(pid) {
+            Environment::None => true,
+            Environment::Some | Environment::InExec => !wait.wait(),
+        };
+        if is_over {
+            return Vec::new();
         }
     }
-    Vec::new()
 }
 
 /// How an environment that reads as empty stands.
@@ -284,6 +310,13 @@ mod tests {
         assert_eq!(environment(0), Environment::None);
         let threads = all().unwrap().into_iter().find(|process| process.ppid == 2);
         assert!(threads.is_none_or(|thread| environment(thread.pid) == Environment::None));
+    }
+
+    #[test]
+    fn a_reading_waits_no_longer_for_many_than_for_one() {
+        let mut wait = ExecWait { looks: 2 };
+        assert!(wait.wait() && wait.wait());
+        assert!(!wait.wait() && !wait.wait());
     }
 
     #[test]
