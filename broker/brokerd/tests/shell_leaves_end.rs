@@ -3,7 +3,7 @@
 
 mod shell_leaves;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +16,7 @@ use eddy_brokerd::shell::spawn::Child;
 use eddy_brokerd::shell::sweep::{self, LockError, ShellLock};
 
 use eddy_wire::idset::Idset;
+use rustix::process::geteuid;
 use shell_leaves::{has_ended, instance, line, script, spawn_piped};
 
 /// A shell in miniature: adopts orphans and knows one attempt.
@@ -184,7 +185,19 @@ fn an_orphan_without_any_sign_ends_with_the_attempts_that_may_own_it() {
     let name = instance("silent");
     // Neither the session nor the marker, and by the time we look no parent. A marker of a job that
     // nobody has is one that it gave itself.
-    for given in ["".to_owned(), format!("EDDY_TASK={name}/999999.1.0")] {
+    // One of another user's job is so, too.
+    let others = Marker {
+        instance: name.clone(),
+        job: 2,
+        attempt: 1,
+        rank: 0,
+    };
+    let (own, another) = (geteuid().as_raw(), geteuid().as_raw() + 1);
+    for given in [
+        "".to_owned(),
+        format!("EDDY_TASK={name}/999999.1.0"),
+        format!("EDDY_TASK={others}"),
+    ] {
         let text =
             format!("setsid env -i {given} /bin/sh -c '/bin/sleep 1000 >&- & echo $!' & wait");
         let mut attempt = Attempt::start(&name, 1, &text);
@@ -193,7 +206,7 @@ fn an_orphan_without_any_sign_ends_with_the_attempts_that_may_own_it() {
         assert_eq!(end(&attempt.quarry()), 0, "it has shed every sign");
         let orphans = Orphans::open().list(no_tasks).unwrap();
         let sessions = BTreeSet::from([attempt.child.pid]);
-        let held = BTreeSet::from([attempt.marker.clone()]);
+        let held = BTreeMap::from([(attempt.marker.clone(), own), (others.clone(), another)]);
         // Other tests' daemons are silent orphans of this process too.
         let silent: BTreeSet<Process> = leftover::without_sign(&orphans, &held, &sessions)
             .into_iter()

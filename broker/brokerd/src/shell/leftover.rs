@@ -463,18 +463,20 @@ impl<K: Ord + Clone> Unclaimed<K> {
 }
 
 /// Those of the orphans of this process that show no sign of an attempt: they
-/// have no marker of one that is held here, and are in none of these sessions
+/// have no marker of one that is held here of their own user, and are in none of these sessions
 /// (numbers of the tasks that live, and of those that just ended). Of another
-/// attempt a marker says nothing: a process sets its own environment.
+/// attempt a marker says nothing, nor of another user's: a process sets its own environment.
+/// `held` has the user of each marker.
 pub fn without_sign(
     orphans: &[i32],
-    held: &BTreeSet<Marker>,
+    held: &BTreeMap<Marker, u32>,
     sessions: &BTreeSet<i32>,
 ) -> BTreeSet<Process> {
     let mut wait = ExecWait::default();
     let mut is_of = |pid: i32| {
         let markers = procfs::markers(pid, &mut wait);
-        markers.iter().any(|marker| held.contains(marker))
+        let mut users = markers.iter().filter_map(|marker| held.get(marker));
+        users.any(|user| procfs::user(pid) == Some(*user))
     };
     let stats = orphans.iter().filter_map(|pid| procfs::stat(*pid));
     let silent = stats

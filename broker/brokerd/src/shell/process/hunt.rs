@@ -57,8 +57,8 @@ enum Reach {
 pub struct Present<'a> {
     /// Numbers of all tasks not reaped.
     pub pids: &'a HashSet<i32>,
-    /// Parts with tasks, the ending one included, and what marks them.
-    pub parts: BTreeMap<Part, Marker>,
+    /// Parts with tasks, the ending one included, what marks them, and whose they are.
+    pub parts: BTreeMap<Part, (Marker, u32)>,
 }
 
 impl Hunt {

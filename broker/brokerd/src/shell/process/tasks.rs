@@ -427,7 +427,7 @@ impl Tasks {
             parts: self
                 .live
                 .iter()
-                .map(|(part, live)| (*part, live.marker.clone()))
+                .map(|(part, live)| (*part, (live.marker.clone(), live.start.user)))
                 .collect(),
         };
         if self
