@@ -28,6 +28,7 @@ use eddy_wire::filter::Filter;
 use eddy_wire::pool::Pool;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
+use eddy_wire::tree::ClientLimits;
 use serde::Serialize;
 use serde_json::Value as Json;
 use thiserror::Error;
@@ -124,6 +125,35 @@ pub struct Limits {
     pub waiting_jobs: u64,
     /// `limits.spool_bytes`: output kept of one job on one rank.
     pub spool_bytes: u64,
+}
+
+impl Limits {
+    /// What other ranks hold their clients to.
+    pub fn of_clients(&self) -> ClientLimits {
+        ClientLimits {
+            clients: self.clients,
+            user_clients: self.user_clients,
+            user_outstanding: self.user_outstanding,
+            user_rate: self.user_rate,
+            outstanding: self.outstanding,
+            reply_bytes: self.reply_bytes,
+        }
+    }
+}
+
+impl From<ClientLimits> for Limits {
+    /// As another rank was told; what is the leader's alone is as by default.
+    fn from(limits: ClientLimits) -> Limits {
+        Limits {
+            clients: limits.clients,
+            user_clients: limits.user_clients,
+            user_outstanding: limits.user_outstanding,
+            user_rate: limits.user_rate,
+            outstanding: limits.outstanding,
+            reply_bytes: limits.reply_bytes,
+            ..Limits::default()
+        }
+    }
 }
 
 /// Who is admitted, by name: looked up where it is obeyed.

@@ -205,6 +205,26 @@ pub struct InstanceFacts {
     /// Who else may connect there, and as what.
     #[serde(default)]
     pub access: Access,
+    /// What clients of a rank are held to; a leader of an older version says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<ClientLimits>,
+}
+
+/// What clients of one rank are held to, as configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientLimits {
+    /// Connections at a time.
+    pub clients: u64,
+    /// Connections of one user.
+    pub user_clients: u64,
+    /// Unanswered requests of one user.
+    pub user_outstanding: u64,
+    /// Requests of one user a second.
+    pub user_rate: u64,
+    /// Unanswered requests of one client.
+    pub outstanding: u64,
+    /// Answers that wait for one client to read them, in bytes.
+    pub reply_bytes: u64,
 }
 
 /// What a rank needs to host a rank of a child instance on its node.

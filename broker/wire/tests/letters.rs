@@ -9,7 +9,8 @@ use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::{FromShell, Part, ToShell};
 use eddy_wire::time::Span;
 use eddy_wire::tree::{
-    Address, Call, HostOrder, InstanceFacts, Letter, LetterError, Member, Tenure, Word,
+    Address, Call, ClientLimits, HostOrder, InstanceFacts, Letter, LetterError, Member, Tenure,
+    Word,
 };
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -78,6 +79,14 @@ fn word() -> impl Strategy<Value = Word> {
                 users: Users::Only([owner].into()),
                 ..Access::default()
             },
+            limits: mock.map(|many| ClientLimits {
+                clients: many as u64,
+                user_clients: 2,
+                user_outstanding: 3,
+                user_rate: 4,
+                outstanding: 5,
+                reply_bytes: 6,
+            }),
         });
     prop_oneof![
         reach.prop_map(Word::Reach),

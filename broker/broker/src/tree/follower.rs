@@ -22,12 +22,13 @@ use eddy_wire::services::overlay::{LinkState, Links};
 use eddy_wire::shell::{FromShell, ToShell};
 use eddy_wire::time::Time;
 use eddy_wire::tree::{
-    ATTENDANT, Address, Call, HostOrder, InstanceFacts, Letter, Tenure, Word, portable,
+    ATTENDANT, Address, Call, ClientLimits, HostOrder, InstanceFacts, Letter, Tenure, Word,
+    portable,
 };
 
 use self::ground::{Grounds, Said, Trust};
 use self::held::Held;
-use super::head::{ADMITTED, RANKS_LOST};
+use super::head::{ADMITTED, LIMITS, RANKS_LOST};
 use super::overlay::{Seat, Upstream};
 use crate::effect::{Caller, ClientId, Reply};
 
@@ -88,6 +89,8 @@ pub enum FollowerOutput {
     Facts(Box<InstanceFacts>),
     /// These may connect from now on.
     Admitted(Access),
+    /// Clients are held to these from now on.
+    Limits(ClientLimits),
     /// Host a rank of a child instance, on ground that is held here; safe to repeat.
     Host(Box<HostOrder>),
     /// Host it no more: end its rank, then all that was started within that part
@@ -513,6 +516,7 @@ impl Follower {
                 self.fail_calls(&ranks.unwrap_or_default(), out);
             }
             ADMITTED => out.extend(serde_json::from_value(body).map(FollowerOutput::Admitted)),
+            LIMITS => out.extend(serde_json::from_value(body).map(FollowerOutput::Limits)),
             _ => {}
         }
     }

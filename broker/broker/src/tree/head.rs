@@ -18,7 +18,8 @@ use eddy_wire::message::{Message, Target, Type};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use eddy_wire::tree::{
-    ATTENDANT, Address, Call, HOSTED_MAX, InstanceFacts, Letter, Member, Tenure, Word, portable,
+    ATTENDANT, Address, Call, ClientLimits, HOSTED_MAX, InstanceFacts, Letter, Member, Tenure,
+    Word, portable,
 };
 use serde_json::json;
 
@@ -33,6 +34,8 @@ const EVENTS_KEPT: usize = 256;
 pub(super) const RANKS_LOST: &str = "ranks-lost";
 /// The topic of the event that others may connect than before; its body is an [`Access`].
 pub(super) const ADMITTED: &str = "admitted";
+/// And of other limits for its clients.
+pub(super) const LIMITS: &str = "limits";
 
 /// Where an effect goes.
 #[derive(Debug)]
@@ -159,6 +162,15 @@ impl Head {
         let mut out = HeadOutput::default();
         self.facts.access.clone_from(access);
         self.publish(ADMITTED, json!(access), &mut out);
+        out
+    }
+
+    /// Clients are held to these from now on: every rank hears of it.
+    pub fn limit(&mut self, limits: ClientLimits) -> HeadOutput {
+        let mut out = HeadOutput::default();
+        if self.facts.limits.replace(limits) != Some(limits) {
+            self.publish(LIMITS, json!(limits), &mut out);
+        }
         out
     }
 

@@ -107,7 +107,6 @@ pub struct Following {
     /// Lives of shells that are dead while their connection is still read: what
     /// they said last counts first.
     dead: HashSet<Epoch>,
-    /// Who may connect here.
     /// Since when there is no way up.
     alone: Option<Instant>,
 }
@@ -390,6 +389,7 @@ impl Following {
             },
             FollowerOutput::Facts(facts) => self.learn(&facts),
             FollowerOutput::Admitted(access) => self.admit(&access),
+            FollowerOutput::Limits(limits) => self.peers.set_limits(limits.into()),
             FollowerOutput::Host(order) => self.hosts.host(*order),
             FollowerOutput::Unhost(instance) => self.hosts.unhost(instance),
             FollowerOutput::Send(letter) => self.frames.push_back(OverlayInput::Send(letter)),
@@ -425,6 +425,9 @@ impl Following {
 
     fn learn(&mut self, facts: &InstanceFacts) {
         self.admit(&facts.access);
+        if let Some(limits) = facts.limits {
+            self.peers.set_limits(limits.into());
+        }
         let ground = Ground {
             statedir: self.post.statedir.clone(),
             rundir: self.rundir.clone(),

@@ -510,6 +510,7 @@ impl Prepared {
                 owner: self.owner,
                 path: self.path.clone(),
                 access: self.access.clone(),
+                limits: Some(self.config.instance.limits.of_clients()),
             },
             inventory: Arc::clone(&self.inventory),
             config: &self.config,

@@ -22,7 +22,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::overlay::{LinkState, RankLink, Reach};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
-use eddy_wire::tree::{InstanceFacts, Letter};
+use eddy_wire::tree::{ClientLimits, InstanceFacts, Letter};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -162,6 +162,13 @@ impl Tree {
     /// These may connect to the instance from now on: the other ranks hear of it.
     pub fn admit(&mut self, now: Time, access: &Access) {
         let came = self.head.admit(access);
+        let letters = self.keep(came);
+        self.send(now, letters);
+    }
+
+    /// Clients are held to these from now on: the other ranks hear of it.
+    pub fn limit(&mut self, now: Time, limits: ClientLimits) {
+        let came = self.head.limit(limits);
         let letters = self.keep(came);
         self.send(now, letters);
     }

@@ -364,7 +364,7 @@ impl World {
                 nature.later(Delay::Process, checks);
                 self.instances[id.place()].kill_shell(&mut self.nature, epoch);
             }
-            FollowerOutput::Facts(_) | FollowerOutput::Admitted(_) => {}
+            FollowerOutput::Facts(_) | FollowerOutput::Admitted(_) | FollowerOutput::Limits(_) => {}
             FollowerOutput::Host(order) => {
                 let hosts = Happening::Agent(machine, AgentTurn::Hosts(id, order));
                 nature.queue.push(nature.now, hosts);

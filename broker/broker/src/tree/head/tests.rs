@@ -22,6 +22,35 @@ fn member() -> Member {
 }
 
 #[test]
+fn what_clients_are_held_to_is_told_to_all_ranks_where_it_changes() {
+    let mut head = head();
+    reach(&mut head, 1);
+    let limits = ClientLimits {
+        clients: 1,
+        user_clients: 2,
+        user_outstanding: 3,
+        user_rate: 4,
+        outstanding: 5,
+        reply_bytes: 6,
+    };
+    let told = head.limit(limits);
+    assert!(
+        matches!(
+            &told.letters[..],
+            [Letter { to: Address::Below, word: Word::Event { topic, body, .. }, .. }]
+                if topic == LIMITS && body["user_rate"] == 4
+        ),
+        "{told:?}"
+    );
+    assert!(head.limit(limits).letters.is_empty());
+    let begun = head.reached(Time(2), Rank(2), &member());
+    let Word::Tenure { instance, .. } = &begun.letters[0].word else {
+        panic!("a tenure, there is {begun:?}");
+    };
+    assert_eq!(instance.limits, Some(limits));
+}
+
+#[test]
 fn who_is_admitted_is_told_to_all_ranks_and_to_those_that_come() {
     let mut head = head();
     reach(&mut head, 1);

@@ -46,7 +46,9 @@ impl Leader {
         if let Some(access) = access {
             self.admit(&access);
         }
-        self.peers.set_limits(config.instance.limits);
+        let limits = config.instance.limits;
+        self.peers.set_limits(limits);
+        self.tree.limit(self.clock.now(), limits.of_clients());
         self.store.set_purging(&config.instance);
         self.filters.want(&config.instance.filters);
         self.config = Config {
