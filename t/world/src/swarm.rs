@@ -428,10 +428,15 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     if queue.is_some() {
         outages(&mut world, outage, horizon);
     }
-    hangs(&mut world, seed, horizon);
-    limited(&mut world, seed, horizon);
-    site(&mut world, seed, horizon);
+    of_seed(&mut world, seed, horizon);
     world
+}
+
+/// What is drawn of the seed alone, so that what came before it in other trees stays.
+fn of_seed(world: &mut World, seed: u64, horizon: Span) {
+    hangs(world, seed, horizon);
+    limited(world, seed, horizon);
+    site(world, seed, horizon);
 }
 
 /// What there is to do in worlds of machines, and what of its settings is drawn.

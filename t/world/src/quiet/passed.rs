@@ -13,6 +13,7 @@ use eddy_wire::suspension::Standing;
 use super::SIGKILL;
 use super::lasting::is_unheard;
 use crate::nature::InstanceId;
+use crate::oracle::Ledger;
 use crate::world::World;
 
 /// What was passed down is what the parent has under that number, and both tell the same of it.
@@ -48,12 +49,7 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
                 return Err(format!("job {id} was passed down by nobody"));
             };
             let is_same = outside.attempt == pass.attempt;
-            // Who waits again may be other than it was passed down before, and who was taken may have another name.
-            let is_asked = match is_same && !job.submit.is_taken_here() {
-                true => above.asks_for(outside, &job.submit),
-                false => outside.submit.sent() == job.submit.sent(),
-            };
-            if !is_asked || outside.attempt < pass.attempt {
+            if !is_asked_for(above, outside, (job, is_same)) || outside.attempt < pass.attempt {
                 return Err(format!("job {id} is another one where it was passed to"));
             }
             if is_same && !world.is_over(instance.id) {
@@ -87,6 +83,15 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether a job is what is asked for under its number. Who waits again may be other than it was passed down before,
+/// and who was taken may have another name.
+fn is_asked_for(above: &Ledger, outside: &Job, (inside, is_same): (&Job, bool)) -> bool {
+    match is_same && !inside.submit.is_taken_here() {
+        true => above.asks_for(outside, &inside.submit),
+        false => outside.submit.sent() == inside.submit.sent(),
+    }
 }
 
 /// What an instance that was passed down has is what its parent has it hold.
