@@ -51,11 +51,11 @@ fn asked(i: &Instance, job: u64) -> (Option<u32>, u32, u32) {
         .records
         .iter()
         .filter(|record| record.event.job.is_some_and(|id| id.0 == job));
-    let request = submits.filter_map(|record| match &record.event.kind {
+    let mut request = submits.filter_map(|record| match &record.event.kind {
         Kind::Submit(submit) => Some(submit.spec.request.clone()),
         _ => None,
     });
-    let request = request.last().expect("it was submitted");
+    let request = request.next_back().expect("it was submitted");
     (request.nodes, request.slots_per_node, request.ntasks)
 }
 
