@@ -147,16 +147,16 @@ struct QosValues {
 #[derive(Arguments, Default, PartialEq)]
 #[command(next_help_heading = "Limits (none takes one away)")]
 struct LimitValues {
-    /// Jobs that hold resources
+    /// Jobs that hold resources or are let through to wait for them
     #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
     max_running_jobs: Option<Most<u32>>,
     /// Jobs that are not over
     #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
     max_submitted_jobs: Option<Most<u32>>,
-    /// Nodes of running jobs
+    /// Nodes of jobs that run or are let through
     #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
     max_nodes: Option<Most<u32>>,
-    /// Cores of running jobs
+    /// Cores of jobs that run or are let through
     #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
     max_cores: Option<Most<u32>>,
     /// Core-minutes in each period
