@@ -291,10 +291,12 @@ impl Ingest {
         if self.is_for_above(&submission) {
             // A key of one of this instance's own is no other's.
             let (user, key) = submission.name();
-            return match self.keys.recent(user, &key) {
+            let known = self.keys.recent(user, &key);
+            let is_here = self.takes_here(&submission);
+            return match known.or_else(|| self.above.answered(user, &key).filter(|_| is_here)) {
                 Some(known) => self.repeated(&submission, known, out),
-                None if self.takes_here(&submission) => self.take_unseen(now, submission, out),
-                None => self.hand_up(request, submission.bytes(), out),
+                None if is_here => self.take_unseen(now, submission, out),
+                None => self.hand_up(request, &submission, out),
             };
         }
         // The key comes first: a submission that was taken is answered as

@@ -12,7 +12,7 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::plan::{Delta, Outcome, Reason, Verdict};
 use eddy_wire::services::child::{ChildOf, Closed, Granted, Passed, QueueAbove};
-use eddy_wire::services::job::{JobSet, Scope, Submitted, Urgency, UrgencyRequest};
+use eddy_wire::services::job::{JobSet, Scope, Submit, Submitted, Urgency, UrgencyRequest};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Span;
 use serde_json::json;
@@ -365,4 +365,34 @@ fn what_fits_on_none_of_the_others_waits_for_the_parent() {
         Some(&"priority"),
         "it is not ended"
     );
+}
+
+/// Its parent has it run elsewhere, or keeps it: nothing of it is recorded here.
+#[test]
+fn what_the_parent_took_is_no_second_job_while_it_is_away() {
+    let mut stand = Stand::with_nodes(&child_settings());
+    stand.tell(granted(&[]));
+    let block = IdBlock {
+        number: 1,
+        first: FIRST,
+        count: 1024,
+    };
+    stand.tell(Arrival::Parent(ParentWord::Ids(block)));
+    let asked = submit_request(stand.now, 7, json!({"queue": "long", "duration": 60}));
+    let effects = stand.call::<Submit>(CLIENT, USER, &asked);
+    let tag = effects.iter().find_map(|effect| match effect {
+        Effect::Parent(ToParent::Submit(tag, _)) => Some(*tag),
+        _ => None,
+    });
+    let (first, count) = (JobId(90), 1);
+    let taken = Ok(Submitted { first, count });
+    let tag = tag.expect("it is handed up");
+    stand.tell(Arrival::Parent(ParentWord::Submitted(tag, taken)));
+    stand.tell(Arrival::Parent(ParentWord::Away));
+    let effects = stand.call::<Submit>(CLIENT, USER, &asked);
+    assert_eq!(
+        told(&effects, CLIENT)[0].body,
+        json!({"first": 90, "count": 1})
+    );
+    assert!(stand.names(FIRST).is_empty());
 }

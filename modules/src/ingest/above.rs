@@ -6,21 +6,22 @@
 //! [`crate::passed`] once the parent is there. What was sent over a channel that broke may have been taken
 //! by the parent: it waits for the answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use eddy_broker::{Caller, HandedUp, Outbox, Request, ToParent, Volatile};
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Pass, Record, Taken};
-use eddy_wire::id::{Attempt, Seq};
+use eddy_wire::id::{Attempt, JobId, Seq};
 use eddy_wire::jobspec::Takes;
 use eddy_wire::services::child::Granted;
 use eddy_wire::services::job::{SubmitRequest, Submitted};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
+use uuid::Uuid;
 
-use super::keys::Seen;
+use super::keys::{Known, Seen};
 use super::upkeep::has_room;
 use super::{Ingest, Submission, numbers, queues};
 use crate::queues_above::QueuesAbove;
@@ -32,7 +33,13 @@ pub(super) struct Above {
     waiting: BTreeMap<u64, Waiting>,
     channel: Channel,
     queues: QueuesAbove,
+    /// What the parent said of those that it took, the latest of them.
+    answered: BTreeMap<(u32, Uuid), Known>,
+    order: VecDeque<(u32, Uuid)>,
 }
+
+/// Of so many submissions it is remembered what the parent made of them.
+const ANSWERED_MAX: usize = 10_000;
 
 /// Whether the parent is heard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +66,9 @@ struct Waiting {
     handed: Box<HandedUp>,
     /// Of its jobspec.
     bytes: usize,
+    name: (u32, Uuid),
+    /// As its key finds it, but for its number.
+    known: Known,
 }
 
 impl Above {
@@ -80,6 +90,22 @@ impl Above {
 
     pub(super) fn away(&mut self) {
         self.channel = Channel::Away;
+    }
+
+    /// What the parent made of a submission. Where it waits or ran nothing of it may be known here, and its parent
+    /// is away: who asks again is to have no second job.
+    pub(super) fn answered(&self, user: u32, key: &Uuid) -> Option<Known> {
+        self.answered.get(&(user, *key)).copied()
+    }
+
+    fn remember(&mut self, name: (u32, Uuid), known: Known) {
+        if self.answered.insert(name, known).is_none() {
+            self.order.push_back(name);
+        }
+        while self.order.len() > ANSWERED_MAX {
+            let oldest = self.order.pop_front();
+            oldest.and_then(|name| self.answered.remove(&name));
+        }
     }
 
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
@@ -209,14 +235,15 @@ impl Ingest {
         Ok(())
     }
 
-    /// Hands a submission up whose jobspec has this many bytes.
+    /// Hands a submission up.
     pub(super) fn hand_up(
         &mut self,
         request: &Request,
-        bytes: usize,
+        read: &Submission,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         self.is_open()?;
+        let bytes = read.bytes();
         let waiting = self.above.waiting.values();
         let waiting = waiting.map(|waiting| (waiting.handed.user, waiting.bytes));
         has_room("this instance's parent", waiting, (request.uid, bytes))?;
@@ -233,6 +260,8 @@ impl Ingest {
             caller: request.caller,
             handed,
             bytes,
+            name: read.name(),
+            known: read.known_as(JobId(0)),
         };
         self.above.waiting.insert(tag, waiting);
         Ok(())
@@ -252,11 +281,19 @@ impl Ingest {
         outcome: &Result<Submitted, Refusal>,
         out: &mut Outbox,
     ) {
-        let Some(Waiting { caller, .. }) = self.above.waiting.remove(&tag) else {
+        let Some(waiting) = self.above.waiting.remove(&tag) else {
             return;
         };
+        let caller = waiting.caller;
         match outcome {
-            Ok(submitted) => out.answer(caller, submitted),
+            Ok(submitted) => {
+                let known = Known {
+                    first: submitted.first,
+                    ..waiting.known
+                };
+                self.above.remember(waiting.name, known);
+                out.answer(caller, submitted);
+            }
             Err(refusal) => out.refuse(caller, refusal),
         }
     }
