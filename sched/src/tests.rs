@@ -10,6 +10,8 @@ mod script;
 mod suppose;
 mod takers;
 
+mod closing;
+
 mod cases;
 
 mod ranks;

@@ -24,11 +24,11 @@ use crate::cleanup::CLEANUP;
 const RANKS: u32 = 4;
 const ALL: u32 = 10_000;
 
-fn at(seconds: i64) -> Time {
+pub(super) fn at(seconds: i64) -> Time {
     Time(seconds * MICROS)
 }
 
-fn reservation(name: &str, (from, until): (i64, i64), ranks: Idset) -> Reservation {
+pub(super) fn reservation(name: &str, (from, until): (i64, i64), ranks: Idset) -> Reservation {
     Reservation {
         name: name.parse().expect("a name"),
         from: at(from),
@@ -42,7 +42,7 @@ fn reservation(name: &str, (from, until): (i64, i64), ranks: Idset) -> Reservati
     }
 }
 
-fn lasting(request: Request, seconds: i64) -> Request {
+pub(super) fn lasting(request: Request, seconds: i64) -> Request {
     Request {
         duration: Some(seconds * MICROS - CLEANUP.0),
         ..request
@@ -50,17 +50,17 @@ fn lasting(request: Request, seconds: i64) -> Request {
 }
 
 /// An instance, and what its planner was told.
-struct Site {
+pub(super) struct Site {
     policy: &'static str,
-    lines: Lines,
-    now: Time,
+    pub(super) lines: Lines,
+    pub(super) now: Time,
     reserved: BTreeMap<String, Arc<Reservation>>,
     wants: BTreeMap<JobId, Want>,
     held: BTreeMap<JobId, (Arc<ResourceSet>, Want)>,
 }
 
 impl Site {
-    fn new(policy: &'static str) -> Site {
+    pub(super) fn new(policy: &'static str) -> Site {
         Site {
             policy,
             lines: empty(policy),
@@ -71,7 +71,7 @@ impl Site {
         }
     }
 
-    fn want(&mut self, job: u64, request: Request, reservation: Option<&str>) {
+    pub(super) fn want(&mut self, job: u64, request: Request, reservation: Option<&str>) {
         self.want_of(job, request, reservation, 0);
     }
 
@@ -89,13 +89,13 @@ impl Site {
         self.lines.apply(Delta::Want(JobId(job), want));
     }
 
-    fn reserve(&mut self, one: Reservation) {
+    pub(super) fn reserve(&mut self, one: Reservation) {
         let one = Arc::new(one);
         self.reserved.insert(one.name.to_string(), Arc::clone(&one));
         self.lines.apply(Delta::Reserved(one));
     }
 
-    fn unreserve(&mut self, name: &str) {
+    pub(super) fn unreserve(&mut self, name: &str) {
         if let Some(one) = self.reserved.remove(name) {
             self.lines.apply(Delta::Unreserved(one.name.clone()));
         }
@@ -108,7 +108,7 @@ impl Site {
     }
 
     /// Plans and records; who started and who was told that it never will.
-    fn plan(&mut self) -> Vec<(u64, Option<Idset>)> {
+    pub(super) fn plan(&mut self) -> Vec<(u64, Option<Idset>)> {
         let outcome = self.lines.plan(self.now, ALL);
         assert!(!outcome.unfinished);
         self.record(&outcome)
@@ -179,7 +179,7 @@ impl Site {
         lines
     }
 
-    fn why(&mut self, job: u64) -> (Reason, Option<Time>) {
+    pub(super) fn why(&mut self, job: u64) -> (Reason, Option<Time>) {
         let told = self.told(job);
         (told.reason, told.start.and_then(|start| start.latest))
     }
@@ -217,7 +217,7 @@ fn empty(policy: &str) -> Lines {
     lines
 }
 
-fn bar(name: &str, bar: Bar, seconds: i64) -> Reason {
+pub(super) fn bar(name: &str, bar: Bar, seconds: i64) -> Reason {
     Reason::Reservation {
         name: name.parse().expect("a name"),
         bar,
@@ -258,61 +258,6 @@ fn who_is_over_before_a_reservation_begins_starts_on_its_nodes() {
     assert_eq!(site.why(1), (bar("r", Bar::On, 31), Some(at(61))));
     site.now = at(61);
     assert_eq!(site.plan(), [(1, Some(Idset::range(0, 3)))]);
-}
-
-#[test]
-fn who_has_no_limit_keeps_off_what_closes_whatever_is_assumed_of_him() {
-    for policy in [
-        "preset = \"fcfs\"\nqueue.default_limit = \"10s\"",
-        "preset = \"easy\"\nqueue.default_limit = \"10s\"",
-        "preset = \"armada\"\nqueue.default_limit = \"10s\"",
-    ] {
-        let mut site = Site::new(policy);
-        site.reserve(reservation("r", (100, 161), Idset::range(0, 2)));
-        site.want(1, slots(2, 1), None);
-        assert_eq!(site.plan(), [(1, Some(Idset::one(3)))], "{policy}");
-        site.want(2, slots(2, 1), None);
-        assert_eq!(site.plan(), [], "{policy}");
-        assert_eq!(site.why(2).0, bar("r", Bar::Ahead, 99), "{policy}");
-        site.unreserve("r");
-        site.reserve(reservation("s", (100, 161), Idset::one(0)));
-        assert_eq!(site.plan(), [(2, Some(Idset::one(1)))], "{policy}");
-        site.reserve(reservation("t", (100, 131), Idset::range(1, 3)));
-        site.want(3, slots(2, 1), None);
-        assert_eq!(site.plan(), [], "{policy}");
-        site.now = at(131);
-        assert_eq!(site.plan(), [(3, Some(Idset::one(2)))], "{policy}");
-    }
-}
-
-#[test]
-fn one_that_is_over_before_is_not_taken_for_one_like_it_that_is_not() {
-    let mut site = Site::new("preset = \"armada\"");
-    site.reserve(reservation("r", (100, 161), Idset::range(0, 3)));
-    site.want(1, lasting(slots(1, 1), 200), None);
-    site.want(2, lasting(slots(1, 1), 50), None);
-    let started = site.plan();
-    assert_eq!(started.len(), 1, "{started:?}");
-    assert_eq!(started[0].0, 2);
-}
-
-#[test]
-fn a_reservation_over_what_is_suspended_has_the_cores_that_it_gave() {
-    let mut site = Site::new("preset = \"fcfs\"");
-    let set = |cores: &str| {
-        let mut set = inventory(&[(2, 0, 0)]).restrict(&Idset::one(0));
-        for node in set.nodes.values_mut() {
-            node.cores = cores.parse().expect("cores");
-        }
-        Arc::new(set)
-    };
-    let suspended = JobId(9);
-    site.lines
-        .apply(Delta::Held(suspended, Owner::default(), set("0-1")));
-    site.lines.apply(Delta::Rests(suspended, None, set("")));
-    site.reserve(reservation("r", (0, 61), Idset::one(0)));
-    site.want(1, lasting(nodes(1, 1, 2), 20), Some("r"));
-    assert_eq!(site.plan(), [(1, Some(Idset::one(0)))]);
 }
 
 #[test]
