@@ -11,10 +11,10 @@ use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
     AnswerKind, AnswerRequest, ChildOf, Children, ChildrenRequest, FromParent, ID_BLOCK, Ids,
-    IdsRequest,
+    IdsRequest, Owners,
 };
 use eddy_wire::services::job::{
-    JobSet, Raise, RaiseRequest, Scope, Submit, Submitted, Wait, WaitRequest,
+    JOB_RANGES_MAX, JobSet, Raise, RaiseRequest, Scope, Submit, Submitted, Wait, WaitRequest,
 };
 use eddy_wire::time::Span;
 use serde_json::{Value, json};
@@ -118,6 +118,29 @@ fn all_jobs_are_all_but_the_declared_instances() {
     assert_eq!(changed.body["count"], 1);
     let changed = stand.ask::<Raise>(CLIENT, 0, &request(JobSet::one(BATCH)));
     assert_eq!(changed.body, json!({"count": 1}), "its number means it");
+}
+
+/// Whose they are is found before anybody looks at them, for every request of every user: nothing is walked of
+/// what would be refused.
+#[test]
+fn more_ranges_than_may_be_named_are_nobodys() {
+    let mut stand = serving();
+    let mut over = jobs(&[(3, 9)]);
+    let more = (0..JOB_RANGES_MAX as u64).map(|n| (JobId(2_000 + 2 * n), JobId(2_000 + 2 * n)));
+    over.ranges.extend(more);
+    let said = "jobs: 65537 ranges given, at most 65536";
+    let owners = stand.ask::<Owners>(CLIENT, USER, &over);
+    assert_eq!(owners.refusal(), said);
+    let effects = stand.call::<Wait>(CLIENT, USER, &over.clone().into());
+    assert_eq!(relayed(&effects, CHANNEL).len(), 0);
+    assert_eq!(told(&effects, CLIENT)[0].refusal(), said);
+    // Where one is reversed, nothing says that the others do not overlap.
+    let reversed = jobs(&[(3, 9), (3, 9), (5, 1)]);
+    let owners = stand.ask::<Owners>(CLIENT, USER, &reversed);
+    let said = "jobs: 5-1 given, a range ends after it begins";
+    assert_eq!(owners.refusal(), said);
+    let effects = stand.call::<Wait>(CLIENT, USER, &reversed.into());
+    assert_eq!(told(&effects, CLIENT)[0].refusal(), said);
 }
 
 #[test]

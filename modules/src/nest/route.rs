@@ -18,6 +18,7 @@ use eddy_wire::services::sched;
 
 use super::Nest;
 use super::blocks::Owner;
+use crate::named::ranges;
 
 /// Whose a request is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,12 +68,9 @@ impl Nest {
     /// first, then those of each other.
     pub(super) fn owners(&self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let jobs: JobSet = request.parse()?;
+        ranges(&jobs)?;
         let mut sets: BTreeMap<Option<&str>, Vec<(JobId, JobId)>> = BTreeMap::new();
         for (first, last) in jobs.ranges {
-            if first > last {
-                let text = format!("jobs: {first}-{last} given, a range ends after it begins");
-                return Err(Refusal::invalid(text));
-            }
             for (owner, range) in self.blocks.split(first, last) {
                 for (own, range) in self.of_this(owner, range) {
                     sets.entry(own).or_default().push(range);
@@ -117,11 +115,9 @@ impl Nest {
         if self.blocks.is_empty() {
             return Way::Here;
         }
-        let owner = |(first, last): &(_, _)| match first <= last {
-            true if self.are_here(*first, *last) => Owner::Here,
-            true => self.blocks.owner(*first, *last),
-            // Whoever gets it refuses it.
-            false => Owner::Here,
+        let owner = |(first, last): &(_, _)| match self.are_here(*first, *last) {
+            true => Owner::Here,
+            false => self.blocks.owner(*first, *last),
         };
         let mut owners = jobs.ranges.iter().map(owner);
         let Some(first) = owners.next() else {
@@ -163,8 +159,13 @@ pub(super) fn of_tasks(request: &Request) -> Option<JobId> {
 }
 
 /// What a request about jobs names; `None` for others, and for those that
-/// cannot be read, which their own module refuses.
+/// cannot be read or name jobs as none may, which their own module refuses: every message of a user is looked at,
+/// and nobody walks more ranges than that allows to find whose they are.
 pub(crate) fn named(request: &Request) -> Option<JobSet> {
+    given(request).filter(|jobs| ranges(jobs).is_ok())
+}
+
+fn given(request: &Request) -> Option<JobSet> {
     Some(match request.topic.as_str() {
         job::Wait::TOPIC => request.parse::<WaitRequest>().ok()?.jobs,
         job::Raise::TOPIC => request.parse::<RaiseRequest>().ok()?.jobs,

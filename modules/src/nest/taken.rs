@@ -317,7 +317,7 @@ impl Nest {
         if request.topic != Raise::TOPIC || self.by_name.is_empty() {
             return None;
         }
-        let ranges = jobs.ranges.iter().filter(|(first, last)| first <= last);
+        let ranges = jobs.ranges.iter();
         let mut named = ranges.flat_map(|(first, last)| self.passes.jobs.range(*first..=*last));
         let (job, child) = named.find_map(|(job, _)| Some((job, self.unsure_of(*job)?)))?;
         let text = format!(
