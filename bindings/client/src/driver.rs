@@ -118,17 +118,22 @@ enum Break {
     Silent,
     /// The other end admits nobody like us.
     Turned(Refusal),
+    /// The other end has no room for us now.
+    Full(Refusal),
 }
 
-/// Why we are not admitted, and never will be as we are: said at the door, before anything is asked,
-/// to no call. What passes, such as too many clients, is
-/// borne as a restart is.
-fn turned_away(message: &Message) -> Option<Refusal> {
+/// Why we are not admitted: said at the door, before anything is asked, to no call. What passes, such as too
+/// many clients, is borne as a restart is.
+fn turned_away(message: &Message) -> Option<Break> {
     let refusal: Refusal = match message.kind {
         Type::Refused => serde_json::from_slice(&message.body).ok()?,
         Type::Request | Type::Reply | Type::Part | Type::Cancel => return None,
     };
-    (refusal.code == Code::Denied).then_some(refusal)
+    match refusal.code {
+        Code::Denied => Some(Break::Turned(refusal)),
+        Code::Busy => Some(Break::Full(refusal)),
+        _ => None,
+    }
 }
 
 pub(crate) struct Driver {
@@ -146,6 +151,8 @@ pub(crate) struct Driver {
     away: Option<Away>,
     /// Since when the leader says that it lacks something itself.
     lacks: Option<Instant>,
+    /// The pause before the next connection, once there was no room for one.
+    full: Duration,
 }
 
 impl Driver {
@@ -165,6 +172,7 @@ impl Driver {
             again: VecDeque::new(),
             away: None,
             lacks: None,
+            full: BACKOFF_MIN,
         }
     }
 
@@ -187,6 +195,7 @@ impl Driver {
                     why,
                 }),
                 Break::Turned(refusal) => Some(ClientError::Refused(refusal)),
+                Break::Full(refusal) => self.wait_for_room(refusal).await,
                 Break::Silent => Some(ClientError::Silent {
                     path: self.path.clone(),
                     waited: self.silence().as_secs_f64(),
@@ -209,6 +218,18 @@ impl Driver {
                 None => return,
             };
         }
+    }
+
+    /// There was no room: a pause before the next connection, longer each time until something is heard, or whoever
+    /// serves many would serve none but those it turns away. Gives the refusal once patience is at its end.
+    async fn wait_for_room(&mut self, refusal: Refusal) -> Option<ClientError> {
+        let pause = self.full;
+        self.full = (pause * 2).min(BACKOFF_MAX);
+        if Instant::now() + pause > self.heard + self.wait {
+            return Some(ClientError::Refused(refusal));
+        }
+        tokio::time::sleep(jittered(pause)).await;
+        None
     }
 
     /// Connects again and repeats what waits; `None` when no handle is left.
@@ -304,12 +325,13 @@ impl Driver {
                             continue;
                         }
                         Ok(message) if message.matchtag == PROBE_TAG => match turned_away(&message) {
-                            Some(refusal) => return Break::Turned(refusal),
+                            Some(turned) => return turned,
                             None => self.there(&message),
                         },
                         Ok(message) => self.deliver(message).await,
                     }
                     self.heard = Instant::now();
+                    self.full = BACKOFF_MIN;
                     connection.hears(self.heard);
                 }
                 () = until(due) => self.ask_again(connection),

@@ -9,6 +9,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use eddy_wire::id::{Attempt, JobId, Seq};
+use eddy_wire::resource_set::RANKS_MAX;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
     Events, EventsLine, EventsReply, EventsRequest, JobEnd, JobSet, Output, OutputReply,
@@ -165,6 +166,10 @@ impl Progress for OutputProgress {
         // The last answer is of no attempt and only says so.
         if reply.attempt == Attempt(0) {
             self.missing = reply.missing;
+            return None;
+        }
+        // No job is on so many: nothing is kept for what cannot be.
+        if u64::from(reply.node_index) >= RANKS_MAX {
             return None;
         }
         let at = reply.node_index as usize;

@@ -149,6 +149,36 @@ fn a_call_is_repeated_over_a_restart_and_one_that_must_not_be_is_lost() {
     });
 }
 
+/// Whoever serves as many clients as it may would serve none but those it turns away.
+#[test]
+fn where_there_is_no_room_a_client_comes_again_after_longer_and_longer_pauses() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let client = leader.client(Duration::from_millis(400)).await;
+        let full = Refusal::new(Code::Busy, "limit `clients` of 1 connections is reached");
+        let mut turned_away = 0;
+        let serve = async {
+            loop {
+                let Peer(mut frames) = leader.accept().await;
+                turned_away += 1;
+                assert!(turned_away < 100, "it comes without a pause");
+                let message = Message::answer(Type::Refused, 0, &full);
+                let bytes = message.encode().expect("small");
+                // It may have closed its end by now.
+                let _ = frames.send(bytes).await;
+            }
+        };
+        let asked = tokio::select! {
+            answer = client.call::<Config>(&()) => answer,
+            () = serve => unreachable!("it serves for ever"),
+        };
+        let refusal = asked.expect_err("there is never room");
+        assert_eq!(refusal.to_string(), full.text);
+        assert!(turned_away > 1, "it came again");
+    });
+}
+
 #[test]
 fn what_is_not_reached_behind_the_instance_is_asked_for_again() {
     check(async {
