@@ -34,6 +34,7 @@ use crate::settings::{Qos, Queue, Settings};
 use check::{Question, checks, is_beyond};
 use cost::{Cost, Shapes};
 use days::Days;
+pub(crate) use days::beginning;
 pub(crate) use whose::Whose;
 
 /// What those who are let through have of a limit.

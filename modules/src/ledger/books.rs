@@ -1,26 +1,36 @@
 //! What each payer was charged, by time: the older, the wider the stretches.
 //!
 //! Wide enough to be few, narrow enough that a policy that forgets by half in days reads the same
-//! from them as from every job. Stretches are aligned to 1970 and the wider are made of the
-//! narrower, so nothing is ever divided.
+//! from them as from every job. Stretches are aligned to 1970, the widest to the months of the calendar, and the
+//! wider are made of the narrower, so nothing is ever divided and no year begins within one.
 
 use std::collections::BTreeMap;
 
+use eddy_wire::account::Period;
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::usage::{Account, Amounts, Payer, Stretch};
+
+use crate::limits::beginning;
 
 const MINUTE: i64 = 60 * MICROS;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
-const LONG: i64 = 30 * DAY;
+/// More than any month has days, less than two have.
+const BEYOND: i64 = 31;
 
-/// How old a stretch may be, and how wide it is then; anything older is [`LONG`].
+/// How old a stretch may be, and how wide it is then; anything older is a month.
 const WIDTHS: [(i64, i64); 3] = [(HOUR, MINUTE), (3 * DAY, HOUR), (400 * DAY, DAY)];
 
-/// How wide a stretch is that is so old.
-fn width(age: i64) -> i64 {
-    let found = WIDTHS.iter().find(|(oldest, _)| age <= *oldest);
-    found.map_or(LONG, |(_, width)| *width)
+/// Where the stretch begins that `at` is in if it is so old, and how wide it is.
+fn stretch(at: i64, age: i64) -> (i64, i64) {
+    match WIDTHS.iter().find(|(oldest, _)| age <= *oldest) {
+        Some((_, width)) => (at.div_euclid(*width) * width, *width),
+        None => {
+            let first = beginning(Period::Month, at.div_euclid(DAY));
+            let next = beginning(Period::Month, first + BEYOND);
+            (first * DAY, (next - first) * DAY)
+        }
+    }
 }
 
 /// By beginning, then by width, the wider first.
@@ -57,8 +67,7 @@ impl Books {
         // Each turn goes to the end of a stretch, of which few are narrow.
         let mut at = from.0;
         while at < to.0 {
-            let width = width(to.0 - at);
-            let begin = at.div_euclid(width) * width;
+            let (begin, width) = stretch(at, to.0 - at);
             let end = (begin + width).min(to.0);
             let used = held.over(Time(end) - Time(at));
             add(stretches, begin, width, used);
@@ -71,8 +80,11 @@ impl Books {
         let account = |(payer, stretches): (&Payer, &Stretches)| {
             let mut wider = Stretches::new();
             for ((from, own), used) in stretches {
-                let width = width(now.0 - from).max(own.0);
-                let begin = from.div_euclid(width) * width;
+                let (begin, width) = match stretch(*from, now.0 - from) {
+                    (begin, width) if width > own.0 => (begin, width),
+                    // One of an earlier version may be as wide, and begin anywhere in a month.
+                    _ => (*from, own.0),
+                };
                 add(&mut wider, begin, width, *used);
             }
             let stretches = wider.into_iter().map(|((from, width), used)| Stretch {
@@ -111,4 +123,45 @@ fn add(stretches: &mut Stretches, from: i64, width: i64, used: Amounts) {
     let key = (from, std::cmp::Reverse(width));
     let before = stretches.entry(key).or_default();
     *before = before.plus(used);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A budget of a year, a quarter or a month counts by where stretches begin: what was used in one is in a
+    /// stretch of that one for ever.
+    #[test]
+    fn no_period_of_the_calendar_begins_within_an_old_stretch() {
+        let payer = Payer {
+            account: None,
+            user: 1,
+            qos: None,
+            queue: None,
+        };
+        let one = Amounts {
+            cores: 1,
+            ..Amounts::default()
+        };
+        for day in (15_000..22_000).step_by(5) {
+            let (from, to) = (Time(day * DAY), Time((day + 1) * DAY));
+            let mut books = Books::default();
+            books.charge(&payer, from, to, one);
+            for age in [1, 401, 2_000] {
+                let now = Time(to.0 + age * DAY);
+                let accounts = books.accounts(now);
+                for period in [Period::Month, Period::Quarter, Period::Year] {
+                    let begin = beginning(period, day) * DAY;
+                    let of_it = |stretch: &&Stretch| {
+                        beginning(period, stretch.from.div_euclid(DAY)) * DAY == begin
+                    };
+                    let stretches = accounts[0].stretches.iter().filter(of_it);
+                    let used: u128 = stretches.map(|stretch| stretch.used.cores).sum();
+                    assert_eq!(used, DAY as u128, "{day} {age} {period:?}");
+                }
+                // What was summed up once is summed up no further.
+                assert_eq!(Books::of(&accounts).accounts(now), accounts);
+            }
+        }
+    }
 }

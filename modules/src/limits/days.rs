@@ -175,7 +175,7 @@ fn trim<T>(days: &mut BTreeMap<i64, T>, oldest: i64) {
 }
 
 /// The first day of the period that a day is in; days since 1970.
-pub(super) fn beginning(period: Period, day: i64) -> i64 {
+pub(crate) fn beginning(period: Period, day: i64) -> i64 {
     let months = match period {
         Period::Day => return day,
         // 1970-01-01 was a Thursday, four days after a Sunday.
