@@ -497,8 +497,13 @@ fn minutes(text: &str) -> Option<u64> {
     let seconds = match (days, parts?.as_slice()) {
         (None, [minutes]) => minutes.checked_mul(60)?,
         (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
-        (_, [hours, minutes, seconds]) => hours.checked_mul(3600)? + minutes * 60 + seconds,
-        (Some(_), [hours, minutes]) => hours.checked_mul(3600)? + minutes * 60,
+        (_, [hours, minutes, seconds]) => hours
+            .checked_mul(3600)?
+            .checked_add(minutes.checked_mul(60)?)?
+            .checked_add(*seconds)?,
+        (Some(_), [hours, minutes]) => hours
+            .checked_mul(3600)?
+            .checked_add(minutes.checked_mul(60)?)?,
         (Some(_), [hours]) => hours.checked_mul(3600)?,
         _ => return None,
     };

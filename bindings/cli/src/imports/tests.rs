@@ -134,6 +134,24 @@ fn a_default_time_that_is_too_long_is_cut_to_what_is_allowed() {
 }
 
 #[test]
+fn a_time_beyond_all_numbers_is_named_and_left_out() {
+    for time in [
+        "1:400000000000000000:0",
+        "1-0:400000000000000000",
+        "18446744073709551615:0:59",
+    ] {
+        let found = read(&format!(
+            "NodeName=n1 CPUs=4\nPartitionName=a Nodes=ALL MaxTime={time}\n"
+        ));
+        assert!(
+            told(&found)[0].starts_with(&format!("line 2: MaxTime={time}: ")),
+            "{:?}",
+            told(&found)
+        );
+    }
+}
+
+#[test]
 fn defaults_features_and_licenses_are_taken_over() {
     let found = read(
         "Licenses=matlab:10,ansys\nNodeName=DEFAULT CPUs=4 Feature=slow,ib Weight=3\nNodeName=n[1-2]\n\
