@@ -186,8 +186,9 @@ const CAPABILITIES: [u32; 2] = [0x2008_0522, 0];
 /// each; then it tries to come back, which must fail. By number and not through libc, which would
 /// have every thread of the shell do the same.
 ///
-/// The memory is still the shell's: the kernel keeps others of that user from looking into it
-/// until the exec (a change of ids makes it undumpable).
+/// The memory is still the shell's: until the exec it is said not to be dumpable, whatever the machine says of changes
+/// of ids (`fs.suid_dumpable`). So the kernel keeps others of that user from looking into it, and a signal of his
+/// dumps no core, with which kernels before 5.16 end all who share the memory.
 ///
 /// # Safety
 /// As [`run`].
@@ -208,6 +209,8 @@ unsafe fn take_rights(rights: &Rights<'_>) -> Result<(), Failure> {
         call(libc::SYS_setgroups, groups).map_err(failed(0))?;
         call(libc::SYS_setresgid, [gid, gid, gid, 0]).map_err(failed(1))?;
         call(libc::SYS_setresuid, [uid, uid, uid, 0]).map_err(failed(2))?;
+        let undumpable = [libc::PR_SET_DUMPABLE.into(), 0, 0, 0];
+        call(libc::SYS_prctl, undumpable).map_err(failed(2))?;
         // The inheritable set is the one that a change of ids leaves.
         let sets = [
             CAPABILITIES.as_ptr() as c_long,

@@ -175,6 +175,18 @@ enum Source {
     Scan,
 }
 
+impl Source {
+    /// Orphans are the first thread's children, as the list has them: the kernel gives them to it. A task that ended
+    /// so early that nobody knows it yet is a spawner's, which is still to take its status.
+    fn whose(&self) -> i32 {
+        match self {
+            Source::List(_) => 0,
+            // Asked by the first thread.
+            Source::Scan => libc::__WNOTHREAD,
+        }
+    }
+}
+
 impl Orphans {
     /// Opens the list of this process.
     pub fn open() -> Orphans {
@@ -223,9 +235,10 @@ impl Orphans {
     /// and then while there are strays.
     pub fn reap(&self, is_task: impl Fn(i32) -> bool) -> io::Result<usize> {
         let mut reaped = 0;
+        let options = libc::WEXITED | libc::WNOHANG | self.source.whose();
         for pid in self.list(is_task)? {
             // By number: a child of ours keeps it until this very call.
-            match wait_for(libc::P_PID, pid as u32, libc::WEXITED | libc::WNOHANG) {
+            match wait_for(libc::P_PID, pid as u32, options) {
                 Ok(Some(_)) => reaped += 1,
                 Ok(None) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {}

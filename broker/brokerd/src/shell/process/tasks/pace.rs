@@ -108,7 +108,11 @@ fn bind(pid: i32, cpus: &CpuSet) -> io::Result<()> {
     for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let name = entry?.file_name();
         if let Some(thread) = name.to_str().and_then(|text| text.parse().ok()) {
-            affinity::bind(thread, cpus)?;
+            match affinity::bind(thread, cpus) {
+                // It ended since it was listed; the others are still to be bound.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                bound => bound?,
+            }
         }
     }
     Ok(())
