@@ -3,7 +3,9 @@
 //!
 //! Called by the shell's loop, which waits on [`SpawnPool::wake_fd`]. The pool
 //! never reaps and never drops a result: what was taken is answered once. A user
-//! can hold up a start, so all threads are at one user's only where nobody else's wait.
+//! can hold up a start, so all threads are at one user's only where nobody else's wait; and one that
+//! was ended in vain (a file system of his may keep what was killed) is the last of his until it comes back,
+//! while another thread serves in the place of the one it keeps.
 //!
 //! Its threads are the parents of the tasks (see `spawn`), so dropping the pool
 //! ends every task it started.
@@ -18,7 +20,7 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::cgroup::Cgroups;
-use super::overdue::Overdue;
+use super::overdue::{Overdue, Pace};
 use super::rights::Rights;
 use super::spawn::{Child, Command, SpawnError, Spawner};
 use crate::users::Accounts;
@@ -46,12 +48,19 @@ pub struct QueueFull<T> {
     pub command: Box<Command>,
 }
 
+/// Threads that serve in the place of those that do not come back, for as many users.
+const SPARES: usize = 64;
+
 /// A fixed number of spawner threads behind one bounded queue.
 #[derive(Debug)]
 pub struct SpawnPool<T> {
     shared: Arc<Shared<T>>,
     threads: Vec<JoinHandle<()>>,
     watched: Vec<Arc<Overdue>>,
+    accounts: Arc<Accounts>,
+    cgroups: Arc<Cgroups>,
+    /// How many threads are to be there that come back.
+    serving: usize,
 }
 
 #[derive(Debug)]
@@ -69,6 +78,8 @@ struct Queue<T> {
     waiting: VecDeque<(T, Command)>,
     /// Whose command each thread is at.
     at: Vec<Option<Rights>>,
+    /// Whose starts are late, and may keep their threads.
+    late: Vec<Rights>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +97,8 @@ impl<T: Send + 'static> SpawnPool<T> {
             queue: Mutex::new(Queue {
                 course: Course::Open,
                 waiting: VecDeque::new(),
-                at: vec![None; threads],
+                at: Vec::new(),
+                late: Vec::new(),
             }),
             arrived: Condvar::new(),
             results: Mutex::new(Vec::new()),
@@ -97,18 +109,30 @@ impl<T: Send + 'static> SpawnPool<T> {
             shared,
             threads: Vec::new(),
             watched: Vec::new(),
+            accounts: Arc::default(),
+            cgroups: Arc::default(),
+            serving: threads,
         };
-        let (accounts, cgroups) = (Arc::new(Accounts::default()), Arc::new(Cgroups::default()));
-        for number in 0..threads {
-            let mut spawner = Spawner::new(Arc::clone(&accounts), Arc::clone(&cgroups))?;
-            pool.watched.push(spawner.watched());
-            let shared = Arc::clone(&pool.shared);
-            let thread = std::thread::Builder::new()
-                .name(format!("spawn-{number}"))
-                .spawn(move || shared.work(number, &mut spawner))?;
-            pool.threads.push(thread);
+        for _ in 0..threads {
+            pool.add()?;
         }
         Ok(pool)
+    }
+
+    /// One thread more.
+    fn add(&mut self) -> io::Result<()> {
+        let number = self.threads.len();
+        let (accounts, cgroups) = (Arc::clone(&self.accounts), Arc::clone(&self.cgroups));
+        let mut spawner = Spawner::new(accounts, cgroups)?;
+        let watched = spawner.watched();
+        self.shared.queue().at.push(None);
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new()
+            .name(format!("spawn-{number}"))
+            .spawn(move || shared.work(number, &mut spawner))?;
+        self.watched.push(watched);
+        self.threads.push(thread);
+        Ok(())
     }
 
     /// Queues a command; its result comes under `tag`. The order in which
@@ -147,9 +171,28 @@ impl<T: Send + 'static> SpawnPool<T> {
         self.watched.iter().filter_map(|start| start.due()).min()
     }
 
-    /// Ends the starts that users hold up.
-    pub fn end_late(&self, now: Instant) {
+    /// Ends the starts that users hold up. Until one is over its user has no other begun; where it stays, another
+    /// thread serves in the place of the one it keeps.
+    pub fn end_late(&mut self, now: Instant) {
         self.watched.iter().for_each(|start| start.end_late(now));
+        let paces = self.watched.iter().map(|start| start.pace());
+        if paces.clone().all(|pace| pace == Pace::InTime) {
+            return;
+        }
+        let paces: Vec<Pace> = paces.collect();
+        let stuck = paces.iter().filter(|pace| **pace == Pace::Stuck).count();
+        let left = paces.len() - stuck;
+        self.shared.queue().keep_back(&paces);
+        if left < self.serving && stuck <= SPARES {
+            match self.add() {
+                Ok(()) => {
+                    tracing::warn!("a start that was ended keeps its thread: one more serves")
+                }
+                Err(error) => {
+                    tracing::error!("no thread in the place of one that is kept: {error}")
+                }
+            }
+        }
     }
 
     /// Readable while results wait to be taken.
@@ -181,7 +224,13 @@ impl<T> Shared<T> {
     /// The next command for this thread; `None` once the pool is dropped.
     fn next(&self, number: usize) -> Option<(T, Command)> {
         let mut queue = self.queue();
-        queue.at[number] = None;
+        if let Some(rights) = queue.at[number].take()
+            && queue.late.contains(&rights)
+        {
+            queue.late.retain(|late| *late != rights);
+            // All of his may have been waiting for this.
+            self.arrived.notify_all();
+        }
         loop {
             if queue.course == Course::Closed {
                 return None;
@@ -216,12 +265,23 @@ impl<T> Shared<T> {
 }
 
 impl<T> Queue<T> {
-    /// The first command of somebody whose other one no thread is at; the first of all where there is none such.
+    /// The first command of somebody whose other one no thread is at; the first of all where there is none such,
+    /// but of nobody whose start is late.
     fn pop(&mut self) -> Option<(T, Command)> {
-        let at = &self.at;
+        let (at, late) = (&self.at, &self.late);
         let is_others = |(_, command): &(T, Command)| !at.contains(&Some(command.rights));
-        let place = self.waiting.iter().position(is_others).unwrap_or(0);
+        let may_go = |(_, command): &(T, Command)| !late.contains(&command.rights);
+        let mut waiting = self.waiting.iter();
+        let place = waiting.position(is_others);
+        let place = place.or_else(|| self.waiting.iter().position(may_go))?;
         self.waiting.remove(place)
+    }
+
+    /// So the threads are on their way with what they are at.
+    fn keep_back(&mut self, paces: &[Pace]) {
+        let at = self.at.iter().zip(paces);
+        let late = at.filter_map(|(rights, pace)| rights.filter(|_| *pace != Pace::InTime));
+        self.late = late.collect();
     }
 }
 
@@ -229,9 +289,12 @@ impl<T> Drop for SpawnPool<T> {
     fn drop(&mut self) {
         self.shared.queue().course = Course::Closed;
         self.shared.arrived.notify_all();
-        for thread in self.threads.drain(..) {
-            // A spawner that panicked has nothing more to say here.
-            let _ = thread.join();
+        for (thread, start) in self.threads.drain(..).zip(&self.watched) {
+            // One that does not come back ends with the process.
+            if start.pace() != Pace::Stuck {
+                // A spawner that panicked has nothing more to say here.
+                let _ = thread.join();
+            }
         }
     }
 }
@@ -263,12 +326,29 @@ mod tests {
             course: Course::Open,
             waiting: (0..).zip(users.map(command)).collect(),
             at: vec![Some(Rights::Of(1001)), None],
+            late: Vec::new(),
         };
         let mut next = || queue.pop().map(|(tag, _)| tag);
         assert_eq!(
             [next(), next(), next(), next()],
             [Some(2), Some(0), Some(1), None]
         );
+    }
+
+    #[test]
+    fn whose_start_keeps_a_thread_has_no_other_begun_until_it_comes_back() {
+        let users = [1001, 1002, 1002].map(Rights::Of);
+        let mut queue = Queue {
+            course: Course::Open,
+            waiting: (0..).zip(users.map(command)).collect(),
+            at: vec![Some(Rights::Of(1001)), Some(Rights::Of(1002)), None],
+            late: Vec::new(),
+        };
+        queue.keep_back(&[Pace::Late, Pace::InTime, Pace::InTime]);
+        let mut next = || queue.pop().map(|(tag, _)| tag);
+        assert_eq!([next(), next(), next()], [Some(1), Some(2), None]);
+        queue.keep_back(&[Pace::InTime; 3]);
+        assert_eq!(queue.pop().map(|(tag, _)| tag), Some(0));
     }
 
     #[test]

@@ -255,7 +255,7 @@ impl Tasks {
     }
 
     /// Ends starts that users hold up; they are answered as any that failed.
-    pub fn end_late(&self, now: Instant) {
+    pub fn end_late(&mut self, now: Instant) {
         self.pool.end_late(now);
     }
 
