@@ -42,8 +42,8 @@ pub struct Hosts {
     statedir: PathBuf,
     marker: Option<String>,
     hosted: BTreeMap<String, Hosted>,
-    /// Those that were told to end.
-    ending: Vec<JoinHandle<()>>,
+    /// Those that were told to end, by instance.
+    ending: Vec<(String, JoinHandle<()>)>,
     /// Where it is told that one has ended, with all that it started.
     ended: mpsc::UnboundedSender<String>,
 }
@@ -85,21 +85,22 @@ impl Hosts {
     /// Hosts what is ordered.
     pub fn host(&mut self, order: HostOrder) {
         let before = self.hosted.remove(&order.instance);
-        let before = match before {
+        let mut before = match before {
             Some(hosted) if hosted.order == order && !hosted.task.is_finished() => {
                 self.hosted.insert(order.instance.clone(), hosted);
                 return;
             }
-            Some(hosted) => Some(hosted.task),
-            None => None,
+            Some(hosted) => vec![hosted.task],
+            None => Vec::new(),
         };
+        before.extend(self.take_ending(&order.instance));
         tracing::info!(instance = order.instance, rank = order.rank.0, job = %order.job, "hosts a rank");
         let (stop, stopped) = oneshot::channel();
         let (post, common) = (self.post(&order), Rc::clone(&self.common));
         let user = order.user;
         let task = spawn_local(async move {
-            // The one before has the same sockets: its end comes first.
-            if let Some(before) = before {
+            // The one before has the same sockets, and takes them away as it ends: that comes first.
+            for before in before {
                 let _ = before.await;
             }
             match &common.starter {
@@ -127,13 +128,14 @@ impl Hosts {
         tracing::info!(instance, "hosts a rank no more");
         let marker = self.marker_of(&order);
         drop(stop);
-        self.ending.retain(|task| !task.is_finished());
+        self.ending.retain(|(_, task)| !task.is_finished());
         let (stopped, has_stopped) = oneshot::channel::<()>();
-        self.ending.push(spawn_local(async move {
+        let ending = spawn_local(async move {
             // One that panicked has ended, too.
             let _ = task.await;
             drop(stopped);
-        }));
+        });
+        self.ending.push((instance.clone(), ending));
         spawn_local(async move {
             // An end of the sender is the word.
             let _ = has_stopped.await;
@@ -146,11 +148,20 @@ impl Hosts {
     pub async fn end(&mut self) {
         let hosted = std::mem::take(&mut self.hosted);
         let tasks = hosted.into_values().map(|hosted| hosted.task);
-        self.ending.extend(tasks);
-        for task in self.ending.drain(..) {
+        let ending = self.ending.drain(..).map(|(_, task)| task);
+        for task in ending.chain(tasks) {
             // One that panicked has ended, too.
             let _ = task.await;
         }
+    }
+
+    /// Those ranks of an instance that were told to end.
+    fn take_ending(&mut self, instance: &str) -> Vec<JoinHandle<()>> {
+        let (own, others) = std::mem::take(&mut self.ending)
+            .into_iter()
+            .partition(|(of, _)| of == instance);
+        self.ending = others;
+        own.into_iter().map(|(_, task): (String, _)| task).collect()
     }
 
     /// What marks everything within that job's part on this node.
@@ -230,5 +241,87 @@ async fn host_one(post: Post, common: Rc<Common>, mut stop: oneshot::Receiver<()
             _ = &mut stop => return,
             () = sleep(FAILURE_PAUSE) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::id::{Attempt, JobId, Rank};
+
+    use super::*;
+    use crate::config::Transport;
+    use crate::rundir::{LOCAL_SOCKET, place_rank};
+
+    const INSTANCE: &str = "11111111-2222-4333-8444-555555555555";
+
+    fn order(job: u64, user: u32) -> HostOrder {
+        HostOrder {
+            instance: INSTANCE.to_owned(),
+            job: JobId(job),
+            attempt: Attempt(1),
+            child: None,
+            name: Some("batch".to_owned()),
+            user,
+            rank: Rank(1),
+            door: "/nowhere/door".to_owned(),
+        }
+    }
+
+    /// The rank of one job of a queue instance and that of its next have one run directory: whoever ended last
+    /// took the sockets of whoever began first, whose shells then found none.
+    #[test]
+    fn a_rank_begins_when_the_one_that_was_told_to_end_has_ended() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let owner = rustix::process::getuid().as_raw();
+        let runtime = directory.path().to_string_lossy().into_owned();
+        let common = Rc::new(Common {
+            owner,
+            transport: Transport::Stream,
+            fanout: 16,
+            nofile: None,
+            runtime: Some(runtime.clone()),
+            starter: None,
+        });
+        let post = Post {
+            instance: "99999999-2222-4333-8444-555555555555".to_owned(),
+            job: None,
+            rank: Rank(1),
+            node: 1,
+            leader: "/nowhere/door".to_owned(),
+            statedir: directory.path().join("state"),
+            marker: None,
+        };
+        let socket = place_rank(Some(&runtime), INSTANCE, 1).expect("short");
+        let socket = socket.join(LOCAL_SOCKET);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let all = tokio::task::LocalSet::new();
+        runtime.expect("a runtime").block_on(all.run_until(async {
+            let (ended, mut told) = mpsc::unbounded_channel();
+            let mut hosts = Hosts::new(&post, common, ended);
+            // One that is told to end, and does not before it may.
+            let (may_end, slow) = oneshot::channel::<()>();
+            let (stop, _stopped) = oneshot::channel();
+            let task = spawn_local(async move { drop(slow.await) });
+            let first = Hosted {
+                order: order(1, owner),
+                stop,
+                task,
+            };
+            hosts.hosted.insert(INSTANCE.to_owned(), first);
+            hosts.unhost(INSTANCE.to_owned());
+            hosts.host(order(2, owner));
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            assert!(!socket.exists(), "it began before the other's end");
+            drop(may_end);
+            assert_eq!(told.recv().await.as_deref(), Some(INSTANCE));
+            while !socket.exists() {
+                tokio::task::yield_now().await;
+            }
+            hosts.end().await;
+        }));
     }
 }
