@@ -17,6 +17,7 @@ use eddy_wire::id::{Epoch, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Target, Type};
 use eddy_wire::services::Service;
+use eddy_wire::services::child::Adopt;
 use eddy_wire::services::instance::{Ping, PingRequest, Pong};
 use eddy_wire::services::overlay::{LinkState, Links};
 use eddy_wire::shell::{FromShell, ToShell};
@@ -121,6 +122,8 @@ pub struct Follower {
     facts: InstanceFacts,
     last_event: u64,
     calls: BTreeMap<Call, Asked>,
+    /// The clients that are leaders of child instances.
+    children: BTreeSet<ClientId>,
     /// Asked before there was a leader, in order.
     held: Held,
     shells: BTreeSet<Epoch>,
@@ -142,6 +145,7 @@ impl Follower {
             facts: InstanceFacts::default(),
             last_event: 0,
             calls: BTreeMap::new(),
+            children: BTreeSet::new(),
             held: Held::default(),
             shells: BTreeSet::new(),
         }
@@ -171,6 +175,7 @@ impl Follower {
             FollowerInput::Upstream(upstream) => {
                 self.upstream = upstream;
                 self.fail_upstream(out);
+                self.part_with_children(out);
             }
             FollowerInput::Links(asker, links) => {
                 self.tell_asker(asker, Type::Reply, json(&links), out);
@@ -270,6 +275,9 @@ impl Follower {
             return;
         }
         self.calls.insert(call, asked);
+        if message.topic == Adopt::TOPIC {
+            self.children.insert(client);
+        }
         self.pass_on(asked, call, message, out);
     }
 
@@ -289,6 +297,7 @@ impl Follower {
 
     fn gone(&mut self, client: ClientId, out: &mut Vec<FollowerOutput>) {
         self.held.drop_where(|held, _| held == client);
+        self.children.remove(&client);
         let of_client = |matchtag| Call {
             client: client.0,
             matchtag,
@@ -456,6 +465,7 @@ impl Follower {
         if !hosted.is_empty() {
             self.tell_leader(Word::Hosted(hosted), out);
         }
+        self.children.clear();
         let asked = std::mem::take(&mut self.calls);
         let waiting: BTreeSet<u64> = asked.into_keys().map(|call| call.client).collect();
         out.extend(
@@ -547,6 +557,18 @@ impl Follower {
         }
         for call in self.held.take_upward() {
             refuse(call, &refusal, out);
+        }
+    }
+
+    /// A child whose parent is out of reach is to know it at once: what it handed up from then on would wait for a
+    /// parent that never heard of it, where it may take it itself.
+    fn part_with_children(&mut self, out: &mut Vec<FollowerOutput>) {
+        if let Upstream::Linked(_) = self.upstream {
+            return;
+        }
+        for client in std::mem::take(&mut self.children) {
+            self.calls.retain(|call, _| call.client != client.0);
+            out.push(FollowerOutput::CloseClient(client));
         }
     }
 

@@ -324,3 +324,34 @@ fn another_rank_is_told_of_this_ones_links() {
         assert_eq!(message.body.as_ref(), b"[]");
     }
 }
+
+#[test]
+fn a_child_hears_at_once_that_its_parent_is_out_of_reach() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    let linked = FollowerInput::Upstream(Upstream::Linked(Rank(0)));
+    handle(&mut follower, linked);
+    let adopt = Message::request("child.adopt", 1, &());
+    handle(&mut follower, FollowerInput::Message(ClientId(7), adopt));
+    asks(&mut follower, 8, Target::Service);
+    let alone = || FollowerInput::Upstream(Upstream::Alone("it is gone".to_owned()));
+    let out = handle(&mut follower, alone());
+    assert!(
+        matches!(&out[..], [FollowerOutput::CloseClient(ClientId(7))]),
+        "who asks waits for the next leader: {:?}",
+        texts(&out)
+    );
+    assert!(handle(&mut follower, alone()).is_empty());
+    // It comes again and is kept until there is a leader.
+    let adopt = Message::request("child.adopt", 1, &());
+    handle(&mut follower, FollowerInput::Message(ClientId(9), adopt));
+    let out = begins(&mut follower, 2);
+    let closed: Vec<u64> = out
+        .iter()
+        .filter_map(|output| match output {
+            FollowerOutput::CloseClient(client) => Some(client.0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(closed, [8, 9]);
+}
