@@ -98,6 +98,29 @@ fn whoever_asks_for_an_instance_in_it_is_answered_by_it() {
     assert_eq!(told(&effects, CLIENT)[0].body[0]["name"], "batch");
 }
 
+/// Each change is made out for who follows: nobody has the leader do no more than that.
+#[test]
+fn one_user_follows_all_instances_only_so_often_at_a_time() {
+    let mut stand = serving();
+    let all = ChildrenRequest {
+        follow: true,
+        ..ChildrenRequest::default()
+    };
+    for client in 100..164 {
+        let effects = stand.call::<Children>(client, USER, &all);
+        assert_eq!(told(&effects, client)[0].kind, Type::Part);
+    }
+    let effects = stand.call::<Children>(164, USER, &all);
+    let said = "limit `followers` of 64 streams of all instances for user 1000 is reached";
+    assert_eq!(told(&effects, 164)[0].refusal(), said);
+    let effects = stand.call::<Children>(164, USER + 1, &all);
+    assert_eq!(told(&effects, 164)[0].kind, Type::Part, "another one may");
+    let effects = stand.tell(Arrival::Gone(ClientId(100)));
+    assert!(told(&effects, 100).is_empty());
+    let effects = stand.call::<Children>(165, USER, &all);
+    assert_eq!(told(&effects, 165)[0].kind, Type::Part, "one is gone");
+}
+
 #[test]
 fn all_jobs_are_all_but_the_declared_instances() {
     let mut stand = serving();

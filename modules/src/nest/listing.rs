@@ -22,6 +22,9 @@ use super::Nest;
 /// Who follows all is told of changes at most once in this time.
 const PAUSE: Span = Span::millis(100);
 
+/// How many follow all instances for one user: each change is made out for them.
+const FOLLOWERS_MAX: usize = 64;
+
 /// In the memo of a job that was an instance: what it came to.
 const SUMMARY: &str = "summary";
 
@@ -104,6 +107,9 @@ impl Nest {
             out.reply(request.caller, &rows);
             return Ok(());
         }
+        if body.job.is_none() {
+            self.listing.has_room(sender)?;
+        }
         part(request.caller, &rows, out);
         self.listing.followers.push(Follower {
             caller: request.caller,
@@ -170,19 +176,27 @@ impl Nest {
     /// Tells followers what has changed, if it is time.
     pub(super) fn tell_rows(&mut self, now: Time, out: &mut Outbox) {
         let mut followers = std::mem::take(&mut self.listing.followers);
+        let mut made = Vec::new();
         followers.retain_mut(|follower| match follower.telling {
             Telling::Due(due) if due <= now => {
                 follower.telling = Telling::Told(now);
-                self.tell(follower, out)
+                self.tell(follower, &mut made, out)
             }
             Telling::Idle | Telling::Told(_) | Telling::Due(_) => true,
         });
         self.listing.followers = followers;
     }
 
-    /// Tells one follower; whether it goes on.
-    fn tell(&self, follower: &mut Follower, out: &mut Outbox) -> bool {
-        let rows = self.rows(follower.job, follower.sender);
+    /// Tells one follower; whether it goes on. `made` is what others like it are told now.
+    fn tell(&self, follower: &mut Follower, made: &mut Vec<Made>, out: &mut Outbox) -> bool {
+        let of = (follower.job, follower.sender);
+        let at = made.iter().position(|one| one.of == of);
+        let at = at.unwrap_or_else(|| {
+            let rows = self.rows(follower.job, follower.sender);
+            made.push(Made { of, rows });
+            made.len() - 1
+        });
+        let rows = &made[at].rows;
         if follower.job.is_some() && rows.is_empty() {
             for row in &mut follower.told {
                 row.stage = Stage::Over;
@@ -191,15 +205,36 @@ impl Nest {
             out.reply(follower.caller, &Vec::<ChildRow>::new());
             return false;
         }
-        if rows != follower.told {
-            part(follower.caller, &rows, out);
-            follower.told = rows;
+        if *rows != follower.told {
+            part(follower.caller, rows, out);
+            follower.told.clone_from(rows);
         }
         true
     }
 }
 
+/// What those are told now who ask for the same as the same.
+struct Made {
+    of: (Option<JobId>, Sender),
+    rows: Vec<ChildRow>,
+}
+
 impl Listing {
+    /// Whether one more may follow all instances for that user.
+    fn has_room(&self, sender: Sender) -> Result<(), Refusal> {
+        let all = self.followers.iter().filter(|one| one.job.is_none());
+        match all.filter(|one| one.sender.uid == sender.uid).count() {
+            FOLLOWERS_MAX.. => {
+                let text = format!(
+                    "limit `followers` of {FOLLOWERS_MAX} streams of all instances for user {} is reached",
+                    sender.uid
+                );
+                Err(Refusal::new(Code::Busy, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A job was passed on: who follows it asks again, and is told by its instance.
     pub(super) fn passed(&mut self, job: JobId, out: &mut Outbox) {
         let is_its = |follower: &mut Follower| follower.job == Some(job);
