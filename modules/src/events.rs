@@ -97,6 +97,10 @@ impl Events {
     }
 
     fn durable(&mut self, record: &Record, out: &mut Outbox) {
+        if record.seq == self.durable {
+            // Implied: its lines were told with its record.
+            return;
+        }
         self.durable = record.seq;
         if self.subscribers.is_empty() {
             return;

@@ -331,7 +331,7 @@ impl Exec {
                 self.end(now, job, out);
                 self.conclude(now, job, out);
             }
-            (Kind::Release(_, Final::Yes | Final::Free(_)), Some(job)) => {
+            (Kind::Release(_, Final::Yes | Final::Free(_) | Final::Over(_)), Some(job)) => {
                 self.forget(job, out);
                 self.ground_changed(now, job, out);
                 self.settle_grounds(now, job, out);

@@ -94,7 +94,7 @@ impl Stage {
                 }
                 next.nodes = grant.set.nodes.len() as u64;
             }
-            Kind::Free | Kind::Release(_, Final::Free(_)) => next.since = None,
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => next.since = None,
             Kind::Priority(place) => next.place = *place,
             _ => {}
         }
@@ -472,6 +472,17 @@ impl Limits {
         seen.map_or_else(Vec::new, |seen| {
             self.bound_by(&seen.party, seen.user, &seen.spec)
         })
+    }
+
+    /// When the latest record was.
+    pub fn latest(&self) -> Time {
+        self.t
+    }
+
+    /// Whether any limit would count for a job that is submitted.
+    pub fn count_for(&self, submit: &Submit) -> bool {
+        let bound = self.bound_by(&submit.party, submit.user, &submit.spec);
+        !bound.is_empty()
     }
 
     /// The same as of the last record.

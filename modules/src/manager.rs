@@ -16,8 +16,10 @@ mod pace;
 mod update;
 mod waits;
 
+use std::sync::Arc;
+
 use eddy_broker::{Effect, Endpoint, Exit, Finished, Input, Module, Notice, Outbox};
-use eddy_wire::event::{Event, Exception, Final, Kind, Record};
+use eddy_wire::event::{Entry, Event, Exception, Final, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
@@ -36,6 +38,7 @@ use above::Above;
 use gate::{As, Gate};
 pub use hook::{ByUrgency, Hook};
 use later::Later;
+use owed::runs_again;
 pub use owed::{Action, owed};
 use waits::Waits;
 
@@ -132,6 +135,29 @@ impl Module for Manager {
                 self.jobs.get(&id).is_some_and(is_left)
             }
             _ => true,
+        }
+    }
+
+    /// Most jobs wait for nothing and are over with what they held: what they are owed is no record of its own.
+    fn completes(&self, event: &mut Event) {
+        // What is heard of late is recorded as of when it was, and what follows as of now.
+        if event.t < self.gate.latest() {
+            return;
+        }
+        match (&mut event.kind, event.job) {
+            (Kind::Submit(submit), Some(_)) => {
+                if submit.entry == Entry::Priority && !self.gate.asks_about(submit) {
+                    let place = self.hook.priority(submit, submit.urgency);
+                    Arc::make_mut(submit).entry = Entry::Queued(place);
+                }
+            }
+            (Kind::Release(_, last), Some(id)) => {
+                let ends = |job: &&Job| !runs_again(job, self.attempts_max);
+                if let (Final::Free(status), Some(_)) = (*last, self.jobs.get(&id).filter(ends)) {
+                    *last = Final::Over(status);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -254,6 +280,8 @@ impl Manager {
         self.waits.applied(now, &self.jobs, job, kind, out);
         if job.is_done() {
             self.jobs.remove(&id);
+        } else if kind.implied().is_some() {
+            // What it is owed is folded next.
         } else if job.state == JobState::Priority {
             self.place(now, id, kind, out);
         } else {
@@ -278,7 +306,7 @@ impl Manager {
         if let Some(why) = self.gate.bars(id) {
             return out.append(now, id, barred(&why));
         }
-        let place = self.hook.priority(job);
+        let place = self.hook.priority(&job.submit, job.urgency);
         // Who is held by his user asks for nothing.
         let goes = match (place, kind) {
             (..=0, _) => Some(As::ItIs),
@@ -312,12 +340,12 @@ impl Manager {
     fn let_through(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
             // It waits for the same again: its own record brings the next.
-            (Kind::Free | Kind::Release(_, Final::Free(_)), Some(id))
+            (Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)), Some(id))
                 if self.jobs.get(&id).is_some_and(|job| self.runs_again(job)) => {}
             (Kind::Account(_) | Kind::Memo(_), None) => self.gate.changed(now, out),
             (
                 Kind::Free
-                | Kind::Release(_, Final::Free(_))
+                | Kind::Release(_, Final::Free(_) | Final::Over(_))
                 | Kind::GrantChanged(_)
                 | Kind::Clean
                 | Kind::Priority(_)
@@ -340,7 +368,8 @@ impl Manager {
                 .filter(|job| job.state == JobState::Priority)
             {
                 self.gate.propose(id);
-                return out.append(now, id, goes.record(self.hook.priority(job)));
+                let place = self.hook.priority(&job.submit, job.urgency);
+                return out.append(now, id, goes.record(place));
             }
         }
     }

@@ -135,9 +135,9 @@ impl Module for Passed {
             Kind::Start => held.began = Some(record.event.t),
             Kind::GrantChanged(grant) => held.has = grant.set.ranks(),
             Kind::JobspecUpdate(map) => held.limit = update::duration(map).or(held.limit),
-            Kind::Release(_, last @ (Final::Yes | Final::Free(_))) => {
+            Kind::Release(_, last @ (Final::Yes | Final::Free(_) | Final::Over(_))) => {
                 held.ended = Some(record.event.t);
-                if let Final::Free(Some(status)) = last {
+                if let Final::Free(Some(status)) | Final::Over(Some(status)) = last {
                     held.status = Some(*status);
                 }
             }

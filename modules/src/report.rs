@@ -165,7 +165,7 @@ impl Report {
             }
             Kind::Finish(status) if *status != 0 => counted.end = End::Badly,
             Kind::Exception(exception) if exception.severity == 0 => counted.end = End::Badly,
-            Kind::Free | Kind::Release(_, Final::Free(_)) => {
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => {
                 if kind.finish().is_some_and(|status| status != 0) {
                     counted.end = End::Badly;
                 }

@@ -191,7 +191,7 @@ impl Module for Resource {
                 let (before, now) = self.staying.granted(job, grant);
                 self.idling.held(record.event.t, &before, &now);
             }
-            (Kind::Free | Kind::Release(_, Final::Free(_)), Some(job)) => {
+            (Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)), Some(job)) => {
                 self.grants.remove(&job);
                 let before = self.staying.free(job);
                 self.idling.held(record.event.t, &before, &Idset::new());
@@ -324,14 +324,14 @@ impl Resource {
             kind,
             Kind::GiveBack(_)
                 | Kind::Free
-                | Kind::Release(_, Final::Free(_))
+                | Kind::Release(_, Final::Free(_) | Final::Over(_))
                 | Kind::GrantChanged(_)
         ) {
             self.giving.give(&self.staying, out);
         }
         if let Kind::Free
         | Kind::Clean
-        | Kind::Release(_, Final::Free(_))
+        | Kind::Release(_, Final::Free(_) | Final::Over(_))
         | Kind::ResourceDefine(..)
         | Kind::Undrain(..) = kind
         {

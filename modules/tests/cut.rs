@@ -14,6 +14,7 @@ use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::services::job::EventsLine;
 use eddy_wire::spec::Spec;
 use serde_json::json;
 
@@ -99,11 +100,11 @@ fn a_job_whose_finish_is_its_last_record_is_released_by_the_next_leader() {
         });
     }
     let output = broker.resume(Time(100), broker.last());
-    let names: Vec<&str> = output
-        .records
-        .iter()
-        .filter(|record| record.event.job.is_some())
-        .map(|record| record.event.kind.name())
+    let of_it = output.records.iter();
+    let of_it = of_it.filter(|record| record.event.job.is_some());
+    let lines: Vec<String> = of_it
+        .flat_map(|record| EventsLine::of(record))
+        .map(|line| line.name)
         .collect();
-    assert_eq!(names, ["release", "clean"]);
+    assert_eq!(lines, ["release", "free", "clean"]);
 }

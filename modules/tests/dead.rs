@@ -89,7 +89,7 @@ fn who_was_on_two_of_them_ended_when_that_was_said() {
         .map(|record| (record.event.kind.name(), record.event.t))
         .collect();
     assert!(
-        ends.len() > 2 && ends.iter().all(|(_, t)| *t == i.now),
+        ends.len() == 2 && ends.iter().all(|(_, t)| *t == i.now),
         "{ends:?}"
     );
 }

@@ -181,8 +181,11 @@ impl Broker {
         if let Kind::LeaderStart(epoch) = record.event.kind {
             self.epoch = epoch;
         }
-        for module in &mut self.modules {
-            module.apply(record);
+        let implied = record.implied();
+        for record in [Some(record), implied.as_ref()].into_iter().flatten() {
+            for module in &mut self.modules {
+                module.apply(record);
+            }
         }
     }
 
@@ -411,8 +414,11 @@ impl Broker {
         let ready = self.undurable.partition_point(|record| record.seq <= seq);
         let records: Vec<Arc<Record>> = self.undurable.drain(..ready).collect();
         for record in &records {
-            for at in 0..self.durable.len() {
-                self.one(now, self.durable[at], Input::Durable(record), turn);
+            let implied = record.implied();
+            for record in [Some(&**record), implied.as_ref()].into_iter().flatten() {
+                for at in 0..self.durable.len() {
+                    self.one(now, self.durable[at], Input::Durable(record), turn);
+                }
             }
         }
         // Last, since the end of this process may be among what waited.
@@ -435,7 +441,7 @@ impl Broker {
         }
     }
 
-    fn record(&mut self, now: Time, event: Event, turn: &mut Turn) {
+    fn record(&mut self, now: Time, mut event: Event, turn: &mut Turn) {
         if self.phase == Phase::Stopped {
             // It is owed again by the next leader.
             return;
@@ -444,22 +450,18 @@ impl Broker {
             // It may be the last that effects waited for.
             return self.release(turn);
         }
+        let modules = self.modules.iter();
+        modules.for_each(|module| module.completes(&mut event));
         self.last = self.last.next();
         let record = Arc::new(Record {
             seq: self.last,
             event,
         });
-        for module in &mut self.modules {
-            module.apply(&record);
-        }
-        if matches!(record.event.kind, Kind::LeaderStop) {
-            self.step(Step::Stopped);
-            turn.void();
-        }
         self.undurable.push_back(Arc::clone(&record));
         turn.output.records.push(Arc::clone(&record));
-        for at in 0..self.applied.len() {
-            self.one(now, self.applied[at], Input::Applied(&record), turn);
+        self.fold(now, &record, turn);
+        if let Some(implied) = record.implied() {
+            self.fold(now, &implied, turn);
         }
         if self.phase == Phase::Stopped {
             // Owed again by the next leader; the end itself waits for none of it.
@@ -467,6 +469,20 @@ impl Broker {
         }
         // What was proposed while this record was the last one leaves after it.
         self.release(turn);
+    }
+
+    /// Every module folds it, then those that do react.
+    fn fold(&mut self, now: Time, record: &Record, turn: &mut Turn) {
+        for module in &mut self.modules {
+            module.apply(record);
+        }
+        if matches!(record.event.kind, Kind::LeaderStop) {
+            self.step(Step::Stopped);
+            turn.void();
+        }
+        for at in 0..self.applied.len() {
+            self.one(now, self.applied[at], Input::Applied(record), turn);
+        }
     }
 
     fn all<'a>(&mut self, now: Time, turn: &mut Turn, input: impl Fn(usize) -> Input<'a>) {

@@ -54,7 +54,11 @@ pub trait Module {
         true
     }
 
-    /// Folds a record: state only. The same live and in replay.
+    /// Puts into an event that is about to get its number what would follow from it at once
+    /// ([`Kind::implied`](eddy_wire::event::Kind::implied)): what was proposed before it is folded by now.
+    fn completes(&self, _event: &mut Event) {}
+
+    /// Folds a record, or what one implies: state only. The same live and in replay.
     fn apply(&mut self, record: &Record);
 
     /// To which words about each record it reacts: it is given no other. There are two for every record and

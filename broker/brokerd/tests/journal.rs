@@ -232,7 +232,7 @@ fn jobs_that_ended_after_the_last_row_are_named() {
         }
         journal.commit(job).unwrap();
     }
-    let last = LIFE[LIFE.len() - 1];
+    let last = |name: &str, _: &str| name == LIFE[LIFE.len() - 1];
     assert_eq!(journal.without_row(last).unwrap(), [5, 4]);
     let finished = vec![finished(4, (25..=32).collect())];
     journal

@@ -59,6 +59,20 @@ pub struct Record {
     pub event: Event,
 }
 
+impl Record {
+    /// What it stands for beside its event, as a record of the same place: whoever folds records folds that after it.
+    pub fn implied(&self) -> Option<Record> {
+        self.event.kind.implied().map(|kind| Record {
+            seq: self.seq,
+            event: Event {
+                t: self.event.t,
+                job: self.event.job,
+                kind,
+            },
+        })
+    }
+}
+
 /// An exception (RFC 21): severity 0 ends the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exception {
@@ -219,6 +233,8 @@ pub enum Final {
     /// It was the last, and its resources are free by it. With the largest wait status of its tasks it stands
     /// for their end, too.
     Free(Option<i32>),
+    /// The same, and with that the job is over ([`Record::implied`]).
+    Over(Option<i32>),
 }
 
 impl Final {
@@ -263,7 +279,7 @@ pub enum EventError {
 pub type SpecLookup<'a> = &'a mut dyn FnMut(&Hash, &Hash) -> Option<Arc<Spec>>;
 
 /// The version of records this build writes.
-pub const EVENT_VERSION: u16 = 2;
+pub const EVENT_VERSION: u16 = 3;
 
 impl Kind {
     /// The event's name (RFC 21 where it has one).
@@ -327,16 +343,28 @@ impl Kind {
         }
     }
 
+    /// What follows from this and is no record of its own: two records less for each job.
+    pub fn implied(&self) -> Option<Kind> {
+        match self {
+            Kind::Submit(submit) => submit.entry.place().map(Kind::Priority),
+            Kind::Release(_, Final::Over(_)) => Some(Kind::Clean),
+            _ => None,
+        }
+    }
+
     /// Whether the job holds nothing any more by this.
     pub fn frees(&self) -> bool {
-        matches!(self, Kind::Free | Kind::Release(_, Final::Free(_)))
+        matches!(
+            self,
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_))
+        )
     }
 
     /// The largest wait status of tasks that are all over by this.
     pub fn finish(&self) -> Option<i32> {
         match self {
             Kind::Finish(status) => Some(*status),
-            Kind::Release(_, Final::Free(status)) => *status,
+            Kind::Release(_, Final::Free(status) | Final::Over(status)) => *status,
             _ => None,
         }
     }
@@ -382,7 +410,8 @@ impl Kind {
             Kind::Release(ranks, last) => json(&ReleaseContext {
                 ranks: ranks.clone(),
                 last: *last != Final::No,
-                free: matches!(last, Final::Free(_)),
+                free: matches!(last, Final::Free(_) | Final::Over(_)),
+                over: matches!(last, Final::Over(_)),
                 status: self.finish(),
             }),
             Kind::Exception(exception) => json(exception),

@@ -102,7 +102,7 @@ impl Held {
                 self.close(t, ranks.iter().map(Rank).collect(), &mut moves);
             }
             // The final release is the same moment; only what is free is nobody's.
-            Kind::Free | Kind::Release(_, Final::Free(_)) => {
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => {
                 self.close(t, self.parts.keys().copied().collect(), &mut moves);
             }
             _ => {}

@@ -177,7 +177,7 @@ impl Job {
         })
     }
 
-    /// Folds one more of this job's records.
+    /// Folds one more of this job's records, or what one implies.
     pub fn apply(&mut self, record: &Record) -> Result<(), Illegal> {
         let t = record.event.t;
         let next = self.state.next(&record.event.kind)?;
@@ -262,7 +262,10 @@ impl Job {
         }
         self.remarked(&record.event.kind);
         self.state = next;
-        self.seqs.push(record.seq);
+        // What a record implies is of its place.
+        if self.seqs.last() != Some(&record.seq) {
+            self.seqs.push(record.seq);
+        }
     }
 
     /// Counts what may be said without end: what changes nothing of it, or can be taken back.
@@ -384,7 +387,7 @@ impl Job {
     fn left(&mut self, t: Time, ranks: &Idset, last: Final) {
         self.released = self.released.union(ranks);
         self.release = last;
-        if let Final::Free(status) = last {
+        if let Final::Free(status) | Final::Over(status) = last {
             status.into_iter().for_each(|status| self.finish(t, status));
             self.free();
         }

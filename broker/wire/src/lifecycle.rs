@@ -119,13 +119,19 @@ impl JobState {
             // back for a new place in the queue.
             (Sched, Kind::Urgency(..) | Kind::JobspecUpdate(_)) => Ok(Priority),
             (Sched, Kind::Alloc(_)) => Ok(Run),
-            (Run, Kind::Finish(_) | Kind::Release(_, Final::Free(Some(_)))) => Ok(Cleanup),
+            (
+                Run,
+                Kind::Finish(_) | Kind::Release(_, Final::Free(Some(_)) | Final::Over(Some(_))),
+            ) => Ok(Cleanup),
             (Depend | Priority | Sched | Run, Kind::Exception(e)) if e.severity == 0 => Ok(Cleanup),
             (Cleanup, Kind::Clean) => Ok(Inactive),
             (Cleanup, Kind::Requeue(_)) => Ok(Priority),
 
             // Facts that never move a job, where they can be true.
-            (Cleanup, Kind::Finish(_) | Kind::Free | Kind::Release(_, Final::Free(_))) => Ok(self),
+            (
+                Cleanup,
+                Kind::Finish(_) | Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)),
+            ) => Ok(self),
             (Run | Cleanup, Kind::Release(_, Final::No | Final::Yes)) => Ok(self),
             (Run | Cleanup, Kind::Start) => Ok(self),
             (Run | Cleanup, Kind::PrologStart(_) | Kind::PrologFinish(..)) => Ok(self),

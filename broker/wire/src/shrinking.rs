@@ -35,7 +35,10 @@ impl Shrinking {
                 }
                 self.open.retain(|shrink| !shrink.ranks.is_empty());
             }
-            Kind::Alloc(_) | Kind::Free | Kind::Release(_, Final::Free(_)) | Kind::Requeue(_) => {
+            Kind::Alloc(_)
+            | Kind::Free
+            | Kind::Release(_, Final::Free(_) | Final::Over(_))
+            | Kind::Requeue(_) => {
                 self.open.clear();
             }
             _ => {}

@@ -89,7 +89,7 @@ impl Suspension {
                 }
             }
             Kind::GrantChanged(grant) => self.changed(t, grant),
-            Kind::Free | Kind::Release(_, Final::Free(_)) => self.ended(t),
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => self.ended(t),
             Kind::Requeue(_) => *self = Suspension::default(),
             _ => {}
         }

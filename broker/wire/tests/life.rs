@@ -131,6 +131,8 @@ fn kinds() -> Vec<Kind> {
         Kind::Release(Idset::range(0, 3), Final::Yes),
         Kind::Release(Idset::range(0, 3), Final::Free(None)),
         Kind::Release(Idset::range(0, 3), Final::Free(Some(9))),
+        Kind::Release(Idset::range(0, 3), Final::Over(None)),
+        Kind::Release(Idset::range(0, 3), Final::Over(Some(9))),
         Kind::Free,
         Kind::Clean,
         exception("cancel", 0),
@@ -247,6 +249,51 @@ fn a_submission_that_waits_for_nothing_is_three_lines_and_leaves_its_job_in_prio
     assert_eq!(job.map(|job| job.state), Some(JobState::Priority));
 }
 
+/// A job of which nothing is asked is in the queue by its submission and over by its last release: two records
+/// less, and the same lines and the same job as with them.
+#[test]
+fn what_a_record_implies_is_a_line_of_it_and_folded_after_it() {
+    let Kind::Submit(submit) = submit() else {
+        panic!("it is a submission")
+    };
+    let queued = Kind::Submit(Arc::new(Submit {
+        entry: Entry::Queued(16),
+        ..submit.as_ref().clone()
+    }));
+    let over = Kind::Release(Idset::one(0), Final::Over(Some(9)));
+    assert_eq!(
+        lines(EVENT_VERSION, "submit", queued.context()),
+        ["submit", "validate", "depend", "priority"]
+    );
+    assert_eq!(
+        lines(EVENT_VERSION, "release", over.context()),
+        ["finish", "release", "free", "clean"]
+    );
+    let record = |seq: u64, kind: &Kind| Record {
+        seq: Seq(seq),
+        event: Event {
+            t: Time(seq as i64),
+            job: Some(JobId(1)),
+            kind: kind.clone(),
+        },
+    };
+    let short = [queued, Kind::Alloc(alloc()), Kind::Start, over];
+    let mut folded = Job::from_record(&record(1, &short[0])).expect("a submission");
+    for (seq, kind) in (1..).zip(&short) {
+        let own = record(seq, kind);
+        if seq > 1 {
+            folded.apply(&own).expect("a legal life");
+        }
+        if let Some(implied) = own.implied() {
+            folded.apply(&implied).expect("a legal life");
+        }
+    }
+    assert_eq!(folded.state, JobState::Inactive);
+    assert_eq!((folded.priority, folded.status), (Some(16), Some(9)));
+    assert_eq!(folded.t_inactive, Some(Time(4)));
+    assert_eq!(folded.seqs, [1, 2, 3, 4].map(Seq));
+}
+
 #[test]
 fn a_grant_that_passes_its_job_is_two_lines() {
     let passed = Kind::Alloc(Arc::new(Grant {
@@ -303,7 +350,7 @@ fn an_event_of_a_newer_version_or_without_its_jobspec_is_refused_by_name() {
     let newer = Kind::decode("start", EVENT_VERSION + 1, "", nowhere).expect_err("newer");
     assert_eq!(
         newer.to_string(),
-        "event `start` has version 3; this build reads up to 2"
+        "event `start` has version 4; this build reads up to 3"
     );
     let unknown = Kind::decode("stat", 1, "", nowhere).expect_err("unknown");
     assert_eq!(
@@ -355,8 +402,8 @@ fn the_transition_table_is_the_one_of_the_book() {
         for kind in kinds() {
             let harmless = matches!(&kind, Kind::Exception(e) if e.severity > 0);
             let name = match &kind {
-                Kind::Release(_, Final::Free(None)) => "release-free",
-                Kind::Release(_, Final::Free(Some(_))) => "release-finish",
+                Kind::Release(_, Final::Free(None) | Final::Over(None)) => "release-free",
+                Kind::Release(_, Final::Free(Some(_)) | Final::Over(Some(_))) => "release-finish",
                 kind => kind.name(),
             };
             let expected = table.get(&(state.name(), name)).map(|next| match harmless {

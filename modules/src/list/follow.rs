@@ -22,6 +22,8 @@ pub(super) struct Followers {
     calls: BTreeMap<u64, Follower>,
     callers: Callers,
     by_job: BTreeMap<JobId, Vec<u64>>,
+    /// The record whose lines were told last.
+    told: Seq,
 }
 
 struct Follower {
@@ -150,7 +152,12 @@ impl Followers {
         let Some(tags) = self.by_job.get(&job) else {
             return;
         };
-        let lines = EventsLine::of(record);
+        let lines = match record.seq > self.told {
+            true => EventsLine::of(record),
+            // It is implied by the last one: its line was told with that.
+            false => Vec::new(),
+        };
+        self.told = record.seq;
         let clean = matches!(record.event.kind, Kind::Clean);
         for tag in tags.clone() {
             let Some(follower) = self.calls.get_mut(&tag) else {
@@ -160,13 +167,10 @@ impl Followers {
                 follower.later.extend(lines.iter().cloned());
                 continue;
             }
-            out.part(
-                follower.caller,
-                &EventsReply {
-                    lines: lines.clone(),
-                },
-                Bytes::new(),
-            );
+            if !lines.is_empty() {
+                let lines = lines.clone();
+                out.part(follower.caller, &EventsReply { lines }, Bytes::new());
+            }
             if clean {
                 self.finish(tag, out);
             }

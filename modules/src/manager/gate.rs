@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::account::{Excess, STANDBY};
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::gang;
 use eddy_wire::id::JobId;
 use eddy_wire::time::{MICROS, Time};
@@ -117,6 +117,17 @@ impl Gate {
             }
             _ => {}
         }
+    }
+
+    /// When the latest record was.
+    pub fn latest(&self) -> Time {
+        self.limits.latest()
+    }
+
+    /// Whether such a job may have to wait for its place, or may never have one.
+    pub fn asks_about(&self, submit: &Submit) -> bool {
+        let is_one = !gang::of(&submit.spec).is_ok_and(|gang| gang.is_none());
+        is_one || self.limits.count_for(submit)
     }
 
     /// Why a member of a gang may never have its place, where it may not: others of it that were let

@@ -56,9 +56,11 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
         (JobState::Sched | JobState::Run, _, _) => Action::Nothing,
         // exec ends what runs and records the release.
         (JobState::Cleanup, Holding::Held(_), Final::No) => Action::Nothing,
-        (JobState::Cleanup, Holding::Held(_), Final::Yes | Final::Free(_)) => Action::Free,
+        (JobState::Cleanup, Holding::Held(_), Final::Yes | Final::Free(_) | Final::Over(_)) => {
+            Action::Free
+        }
         (JobState::Cleanup, Holding::Nothing | Holding::Freed(_), _) => {
-            if job.is_to_be_requeued() && tried(job) < attempts_max {
+            if runs_again(job, attempts_max) {
                 Action::Requeue(job.attempt.next())
             } else {
                 Action::Clean
@@ -66,6 +68,11 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
         }
         (JobState::Inactive, _, _) => Action::Nothing,
     }
+}
+
+/// Whether the attempt that ends is followed by another.
+pub fn runs_again(job: &Job, attempts_max: u32) -> bool {
+    job.is_to_be_requeued() && tried(job) < attempts_max
 }
 
 /// What one that runs is owed for the sake of others.

@@ -44,7 +44,9 @@ impl Nest {
             }
             Kind::Shrink(_) => self.shrink_down(now, to, job, out),
             Kind::JobspecUpdate(_) => self.limit_down(to, job, out),
-            Kind::Release(_, Final::Yes | Final::Free(_)) => forget(to, (job, run.attempt), out),
+            Kind::Release(_, Final::Yes | Final::Free(_) | Final::Over(_)) => {
+                forget(to, (job, run.attempt), out)
+            }
             kind => {
                 if let Kind::GrantChanged(_) = kind {
                     // More may have been said meanwhile.

@@ -163,7 +163,9 @@ impl Run {
                     self.end = Some((**exception).clone());
                 }
             }
-            Kind::Release(_, Final::Yes | Final::Free(_)) => self.release = Told::Recorded,
+            Kind::Release(_, Final::Yes | Final::Free(_) | Final::Over(_)) => {
+                self.release = Told::Recorded
+            }
             Kind::Memo(memo) if waits_below(memo) => self.fate = Fate::Known,
             Kind::Requeue(attempt) => {
                 let (urgency, state) = (self.urgency, self.state);

@@ -167,7 +167,12 @@ impl Sched {
             }
             (Kind::Resume(_), Some(job)) => self.go_on(now, job, out),
             // What was suspended has given cores back.
-            (Kind::Free | Kind::Release(_, Final::Free(_)) | Kind::GrantChanged(_), Some(_))
+            (
+                Kind::Free
+                | Kind::Release(_, Final::Free(_) | Final::Over(_))
+                | Kind::GrantChanged(_),
+                Some(_),
+            )
             | (Kind::Undrain(..) | Kind::ShellStart(..), None) => {
                 self.start_all_passed(now, out);
             }

@@ -43,7 +43,7 @@ impl Pools {
                     self.uses.insert(id, (takes, Arc::clone(&grant.set)));
                 }
             }
-            Kind::Free | Kind::Release(_, Final::Free(_)) => {
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => {
                 self.uses.remove(&id);
             }
             _ => {}

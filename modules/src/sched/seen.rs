@@ -273,7 +273,7 @@ impl Seen {
                 used.add(&grant.set);
                 self.held = Some(Arc::clone(&grant.set));
             }
-            Kind::Free | Kind::Release(_, Final::Free(_)) => self.give_back(used),
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => self.give_back(used),
             _ => {}
         }
     }

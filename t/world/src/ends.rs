@@ -20,7 +20,9 @@ impl Nature {
     /// A job that is over in an instance is told of where that is a job, and as far up as that has the same
     /// number: in the queue that it is in, and where that queue is.
     fn tell_end(&mut self, instance: InstanceId, record: &Record) {
-        let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) else {
+        let kind = &record.event.kind;
+        let is_over = *kind == Kind::Clean || kind.implied() == Some(Kind::Clean);
+        let Some(job) = record.event.job.filter(|_| is_over) else {
             return;
         };
         let over = self.judge(instance).recorded().jobs[&job].clone();

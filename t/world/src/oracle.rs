@@ -26,6 +26,7 @@ mod users;
 mod waits;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::iter;
 use std::sync::Arc;
 
 use eddy_broker::{Caller, Finished, Reply};
@@ -283,8 +284,16 @@ impl Oracle {
         }
     }
 
-    /// The leader recorded this.
+    /// The leader recorded this, and what it implies.
     pub fn record(&mut self, record: &Arc<Record>) {
+        self.records.later.push_back(Arc::clone(record));
+        self.fold_one(record);
+        if let Some(implied) = record.implied() {
+            self.fold_one(&implied);
+        }
+    }
+
+    fn fold_one(&mut self, record: &Record) {
         let urged = users::may_urge(&self.recorded, record)
             .and_then(|()| users::may_extend(&self.recorded, record));
         let checked = self.recorded.apply(record);
@@ -316,7 +325,6 @@ impl Oracle {
         }
         let checked = self.silent.apply(&self.recorded, record);
         self.check(checked);
-        self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };
         let checked = users::may_record(&self.recorded, job, &record.event.kind);
         self.check(checked.and(urged));
@@ -372,9 +380,11 @@ impl Oracle {
     /// Records up to here are on disk.
     pub fn commit(&mut self, seq: Seq) {
         while let Some(record) = self.records.later.pop_front_if(|record| record.seq <= seq) {
-            let checked = self.durable.apply(&record);
+            for record in iter::once(&*record).chain(&record.implied()) {
+                let checked = self.durable.apply(record);
+                self.check(checked);
+            }
             self.records.durable.push(record);
-            self.check(checked);
         }
     }
 
@@ -393,16 +403,18 @@ impl Oracle {
         self.socketed = sockets::Socketed::default();
         self.charged = twice::Charged::default();
         for record in &self.records.durable {
-            // What was found then is told already.
-            self.silent.told(record);
-            self.preempts.again(record);
-            drop(self.limited.apply(record, &self.recorded));
-            drop(self.queued.apply(record));
-            drop(self.reserved.apply(record));
-            drop(self.pooled.apply(record));
-            drop(self.ganged.apply(record));
-            drop(self.socketed.apply(record));
-            drop(self.charged.apply(record));
+            for record in iter::once(&**record).chain(&record.implied()) {
+                // What was found then is told already.
+                self.silent.told(record);
+                self.preempts.again(record);
+                drop(self.limited.apply(record, &self.recorded));
+                drop(self.queued.apply(record));
+                drop(self.reserved.apply(record));
+                drop(self.pooled.apply(record));
+                drop(self.ganged.apply(record));
+                drop(self.socketed.apply(record));
+                drop(self.charged.apply(record));
+            }
         }
         self.replies.forget();
     }

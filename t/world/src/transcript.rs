@@ -21,8 +21,15 @@ use crate::oracle::places;
 /// What jobs are called that were given no name.
 pub const NAMELESS: &str = "job";
 
-/// Notes a record that became durable, if it says something to a reader.
+/// Notes a record that became durable, if it says something to a reader, and what it implies.
 pub fn note_record(nature: &mut Nature, instance: InstanceId, record: &Record) {
+    note_one(nature, instance, record);
+    if let Some(implied) = record.implied() {
+        note_one(nature, instance, &implied);
+    }
+}
+
+fn note_one(nature: &mut Nature, instance: InstanceId, record: &Record) {
     let Some(what) = told(&record.event.kind) else {
         return;
     };
@@ -196,7 +203,7 @@ fn changed(nature: &Nature, instance: InstanceId, message: &Message) -> String {
 fn told(kind: &Kind) -> Option<String> {
     let name = kind.name();
     Some(match kind {
-        Kind::Release(_, Final::Free(_)) => Kind::Free.name().to_owned(),
+        Kind::Release(_, Final::Free(_) | Final::Over(_)) => Kind::Free.name().to_owned(),
         // They follow from what is shown.
         Kind::Validate
         | Kind::Depend

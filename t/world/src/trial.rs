@@ -13,9 +13,10 @@ mod got;
 pub mod stir;
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use eddy_modules::settings::{Class, Elastic, Extent};
-use eddy_wire::event::{Final, Kind};
+use eddy_wire::event::Kind;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
@@ -93,6 +94,18 @@ pub enum News {
     Free,
     /// It is over.
     Over,
+}
+
+impl News {
+    fn of(kind: &Kind) -> Option<News> {
+        match kind {
+            Kind::Submit(_) => Some(News::Submitted),
+            Kind::Alloc(_) => Some(News::Began),
+            Kind::Start => Some(News::Runs),
+            Kind::Clean => Some(News::Over),
+            kind => kind.frees().then_some(News::Free),
+        }
+    }
 }
 
 /// Something that became of somebody's job.
@@ -459,24 +472,20 @@ impl Trial {
             {
                 self.got.submitted(job, party, submit, t);
             }
-            self.got.take(job, t, kind);
-            let news = match kind {
-                Kind::Submit(_) => News::Submitted,
-                Kind::Alloc(_) => News::Began,
-                Kind::Start => News::Runs,
-                Kind::Free | Kind::Release(_, Final::Free(_)) => News::Free,
-                Kind::Clean => News::Over,
-                _ => continue,
-            };
-            if let Some((party, name)) = self.got.of(job) {
-                let name = name.to_owned();
-                told.push(Told {
-                    party,
-                    job,
-                    name,
-                    news,
-                    at: t,
-                });
+            let implied = kind.implied();
+            for kind in iter::once(kind).chain(&implied) {
+                self.got.take(job, t, kind);
+                let Some(news) = News::of(kind) else { continue };
+                if let Some((party, name)) = self.got.of(job) {
+                    let name = name.to_owned();
+                    told.push(Told {
+                        party,
+                        job,
+                        name,
+                        news,
+                        at: t,
+                    });
+                }
             }
         }
         self.read = records.len();

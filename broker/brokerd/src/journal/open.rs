@@ -270,22 +270,29 @@ impl Journal {
         }
     }
 
-    /// The jobs whose last record, which has this name, was appended after all rows that are there,
+    /// The jobs whose last record, by name and context, was appended after all rows that are there,
     /// the latest first. Rows are written in the order of those records, and none waits over a mark.
     ///
     /// # Errors
     /// [`ReadError`] if the disk fails.
-    pub fn without_row(&self, name: &str) -> Result<Vec<u64>, ReadError> {
+    pub fn without_row(&self, is_last: impl Fn(&str, &str) -> bool) -> Result<Vec<u64>, ReadError> {
         let after = match &self.base {
             Base::Mark(mark) => mark.seq,
             Base::Everything => 0,
         };
-        let sql = "SELECT job, EXISTS (SELECT 1 FROM job WHERE job.id = event.job) FROM event
-                   WHERE seq > ?1 AND name = ?2 ORDER BY seq DESC";
+        let sql = "SELECT job, EXISTS (SELECT 1 FROM job WHERE job.id = event.job), name, context
+                   FROM event WHERE seq > ?1 AND job <> 0 ORDER BY seq DESC";
         let mut select = self.store.conn.prepare(sql)?;
-        let mut rows = select.query(params![after as i64, name])?;
+        let mut rows = select.query(params![after as i64])?;
         let mut jobs = Vec::new();
         while let Some(row) = rows.next()? {
+            let text = |at| {
+                row.get_ref(at)
+                    .map(|text| text.as_str().unwrap_or_default())
+            };
+            if !is_last(text(2)?, text(3)?) {
+                continue;
+            }
             if row.get::<_, bool>(1)? {
                 break;
             }

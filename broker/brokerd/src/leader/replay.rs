@@ -64,7 +64,9 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
                     }
                     known.last_job = known.last_job.max(job);
                 }
-                if let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) {
+                let is_over = matches!(record.event.kind, Kind::Clean)
+                    || record.event.kind.implied() == Some(Kind::Clean);
+                if let (true, Some(job)) = (is_over, record.event.job) {
                     // It has its row.
                     known.keys.remove(&job);
                     known.takers.remove(&job);

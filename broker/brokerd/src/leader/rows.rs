@@ -8,17 +8,27 @@ use std::sync::Arc;
 
 use eddy_broker::Finished as Over;
 use eddy_modules::row;
-use eddy_wire::event::{EventError, Kind};
+use eddy_wire::event::{EVENT_VERSION, EventError, Kind};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
+use eddy_wire::lifecycle::JobState;
 use thiserror::Error;
 
 use super::replay::{Specs, record};
 use super::store::finished;
 use crate::journal::{Batch, CommitError, Finished, Journal, ReadError, Row};
 
-/// Name of the last record of a job that has no row before it.
-const CLEAN: &str = "clean";
+/// Whether this is the last record of a job that has no row before it.
+fn is_last(name: &str, context: &str) -> bool {
+    match name {
+        "clean" => true,
+        "release" => {
+            let kind = Kind::decode(name, EVENT_VERSION, context, &mut |_, _| None);
+            kind.is_ok_and(|kind| kind.implied() == Some(Kind::Clean))
+        }
+        _ => false,
+    }
+}
 
 /// Why rows that are missing stay so.
 #[derive(Debug, Error)]
@@ -45,7 +55,7 @@ pub enum RowsError {
 /// # Errors
 /// [`RowsError`]; then none was written.
 pub fn complete(journal: &mut Journal) -> Result<usize, RowsError> {
-    let missing: BTreeSet<u64> = journal.without_row(CLEAN)?.into_iter().collect();
+    let missing: BTreeSet<u64> = journal.without_row(is_last)?.into_iter().collect();
     if missing.is_empty() {
         return Ok(0);
     }
@@ -82,17 +92,20 @@ fn take(
 ) -> Result<Option<Finished>, RowsError> {
     let (id, seq) = (JobId(stored.job), stored.seq);
     let record = record(stored, specs).map_err(|source| RowsError::Event { seq, source })?;
+    let implied = record.implied();
     if let Some(job) = Job::from_record(&record) {
         jobs.insert(id, job);
-        return Ok(None);
     }
     let Some(job) = jobs.get_mut(&id) else {
         return Ok(None);
     };
-    if let Err(illegal) = job.apply(&record) {
-        panic!("record {seq} of job {id}: {illegal}");
+    let first = Some(&record).filter(|record| !matches!(record.event.kind, Kind::Submit(_)));
+    for record in first.into_iter().chain(&implied) {
+        if let Err(illegal) = job.apply(record) {
+            panic!("record {seq} of job {id}: {illegal}");
+        }
     }
-    if !matches!(record.event.kind, Kind::Clean) {
+    if job.state != JobState::Inactive {
         return Ok(None);
     }
     let over = jobs.remove(&id).map(|job| {

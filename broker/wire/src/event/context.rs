@@ -153,16 +153,19 @@ pub(super) struct ReleaseContext {
     pub(super) last: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) free: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) over: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<i32>,
 }
 
 impl ReleaseContext {
     pub(super) fn kind(self) -> Kind {
-        let last = match (self.last, self.free) {
-            (_, true) => Final::Free(self.status),
-            (true, false) => Final::Yes,
-            (false, false) => Final::No,
+        let last = match (self.last, self.free, self.over) {
+            (_, _, true) => Final::Over(self.status),
+            (_, true, false) => Final::Free(self.status),
+            (true, false, false) => Final::Yes,
+            (false, false, false) => Final::No,
         };
         Kind::Release(self.ranks, last)
     }

@@ -59,6 +59,10 @@ pub enum Entry {
     New,
     /// It was checked and waits for nothing: the record stands for `validate` and `depend`, too.
     Priority,
+    /// The same, and no limit counts for it, so that it has this place in the queue ([`Record::implied`]).
+    ///
+    /// [`Record::implied`]: super::Record::implied
+    Queued(i64),
 }
 
 impl Entry {
@@ -70,11 +74,19 @@ impl Entry {
         }
     }
 
-    /// The state.
+    /// The state, before what the record implies.
     pub fn state(self) -> JobState {
         match self {
             Entry::New => JobState::New,
-            Entry::Priority => JobState::Priority,
+            Entry::Priority | Entry::Queued(_) => JobState::Priority,
+        }
+    }
+
+    /// The place in the queue that it is given.
+    pub fn place(self) -> Option<i64> {
+        match self {
+            Entry::New | Entry::Priority => None,
+            Entry::Queued(place) => Some(place),
         }
     }
 }

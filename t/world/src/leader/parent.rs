@@ -473,7 +473,9 @@ impl Instance {
     pub(super) fn ends_with_program(&mut self, nature: &mut Nature, before: usize) {
         let made_for = self.nested.as_ref().and_then(|nested| nested.program);
         let over = |record: &std::sync::Arc<eddy_wire::event::Record>| {
-            record.event.job == Some(eddy_wire::id::JobId(1)) && record.event.kind == Kind::Clean
+            let kind = &record.event.kind;
+            let is_over = *kind == Kind::Clean || kind.implied() == Some(Kind::Clean);
+            record.event.job == Some(eddy_wire::id::JobId(1)) && is_over
         };
         let timed_out = |record: &std::sync::Arc<eddy_wire::event::Record>| {
             let job = record.event.job;

@@ -83,6 +83,8 @@ pub struct Ledger {
     fallen: BTreeMap<JobId, Idset>,
     last_t: Time,
     last: Seq,
+    /// What the last record implies, which is folded next.
+    implied: Option<Kind>,
     course: Course,
 }
 
@@ -96,7 +98,10 @@ enum Course {
 impl Ledger {
     /// Folds a record; the sentence of the rule it breaks, if it does.
     pub fn apply(&mut self, record: &Record) -> Result<(), String> {
-        if record.seq != self.last.next() {
+        let implied = self.implied.take();
+        let is_implied = record.seq == self.last && implied.as_ref() == Some(&record.event.kind);
+        let is_next = record.seq == self.last.next() && implied.is_none();
+        if !is_implied && !is_next {
             return Err(format!(
                 "record {} follows record {}",
                 record.seq, self.last
@@ -110,6 +115,7 @@ impl Ledger {
             ));
         }
         (self.last, self.last_t) = (record.seq, self.last_t.max(record.event.t));
+        self.implied = record.event.kind.implied();
         match record.event.job {
             Some(job) => self.apply_job(job, record),
             None => self.apply_own(record),
@@ -166,7 +172,7 @@ impl Ledger {
             Kind::Memo(memo) if memo.contains_key("waits-below") => {
                 self.waits_below.insert(id);
             }
-            Kind::Free | Kind::Release(_, Final::Free(_)) => {
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => {
                 self.held.remove(&id);
             }
             Kind::Exception(exception) => {

@@ -68,7 +68,7 @@ impl Order {
     fn begin(&mut self, submit: &Submit) {
         self.life = match submit.entry {
             Entry::New => Life::Submitted,
-            Entry::Priority => Life::Depended,
+            Entry::Priority | Entry::Queued(_) => Life::Depended,
         };
         self.attempt = submit.pass.as_ref().map_or(0, |pass| pass.attempt.0);
     }
@@ -91,7 +91,7 @@ impl Order {
                 once(&mut self.finish, "`finish` twice in one attempt")?;
             }
             Kind::Release(_, last) => {
-                if let Final::Free(Some(_)) = last {
+                if let Final::Free(Some(_)) | Final::Over(Some(_)) = last {
                     need(self.alloc, "`finish` before `alloc`")?;
                     once(&mut self.finish, "`finish` twice in one attempt")?;
                 }
@@ -100,7 +100,7 @@ impl Order {
                 if *last != Final::No {
                     self.release = Seen::Yes;
                 }
-                if let Final::Free(_) = last {
+                if let Final::Free(_) | Final::Over(_) = last {
                     self.free = Seen::Yes;
                 }
             }

@@ -63,7 +63,7 @@ impl Pooled {
                 }
                 return self.enough(id);
             }
-            Kind::Free | Kind::Release(_, Final::Free(_)) => {
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => {
                 self.held.remove(&id);
             }
             Kind::Clean => {

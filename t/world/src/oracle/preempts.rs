@@ -157,7 +157,7 @@ impl Preempts {
                 self.gave_nodes(job, t);
             }
             Kind::Suspend(None) => stopped_as_decided(job)?,
-            Kind::Free | Kind::Release(_, Final::Free(_)) => self.gave(id, t),
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => self.gave(id, t),
             _ => {}
         }
         self.all_gave(ledger, t)?;

@@ -133,7 +133,7 @@ impl Queued {
                 self.is_required(id, &grant.set)?;
                 self.began(id)
             }
-            (Kind::Free | Kind::Release(_, Final::Free(_)), Some(id)) => {
+            (Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)), Some(id)) => {
                 if let Some(name) = self.jobs.get(&id) {
                     self.holds.entry(name.clone()).or_default().remove(&id);
                 }

@@ -71,7 +71,7 @@ impl Got {
                 job.first.get_or_insert(t);
             }
             Kind::Finish(status) => job.status = Some(*status),
-            Kind::Free | Kind::Release(_, Final::Free(_)) => {
+            Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => {
                 job.status = kind.finish().or(job.status);
                 if let Some((from, cores)) = job.held.take() {
                     self.ran.push(Ran {

@@ -92,7 +92,9 @@ impl Fold {
         };
         if let Some(job) = Job::from_record(record) {
             let (since, freed) = (t, None);
-            self.jobs.insert(id, Told { job, since, freed });
+            let mut told = Told { job, since, freed };
+            told.imply(record);
+            self.jobs.insert(id, told);
             return;
         }
         if let Some(told) = self.jobs.get_mut(&id) {
@@ -124,7 +126,7 @@ impl Told {
             Kind::Urgency(urgency, _) if self.job.urgency == 0 && *urgency > 0 => self.since = t,
             Kind::Requeue(_) => (self.since, self.freed) = (t, None),
             // Of what ended elsewhere `free` is of when that was heard.
-            Kind::Release(_, Final::Yes | Final::Free(_)) | Kind::Free => {
+            Kind::Release(_, Final::Yes | Final::Free(_) | Final::Over(_)) | Kind::Free => {
                 self.freed = self.freed.or(Some(t))
             }
             // What else happens to a job does not say from when on it could start, or had its cores.
@@ -132,6 +134,13 @@ impl Told {
         }
         // A record that is out of turn was refused when it was made: there is none.
         let _ = self.job.apply(record);
+        self.imply(record);
+    }
+
+    fn imply(&mut self, record: &Record) {
+        if let Some(implied) = record.implied() {
+            let _ = self.job.apply(&implied);
+        }
     }
 
     /// Its last run; `None` if it was not started or takes nothing.

@@ -2,7 +2,7 @@
 //!
 //! Whoever shows records calls it: streams of events, event logs, histories. A record that can be
 //! followed by one thing only stands for that, too, and each of both is a line, so that who waits for
-//! an event of RFC 21 hears of it. It reads no journal.
+//! an event of RFC 21 hears of it. What a record implies is among its lines, and has none of its own. It reads no journal.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -55,6 +55,9 @@ struct Released {
     /// Of tasks whose end it is, too.
     #[serde(default)]
     status: Option<i32>,
+    /// Whether the job is over by it.
+    #[serde(default)]
+    over: bool,
 }
 
 impl EventsLine {
@@ -102,9 +105,17 @@ impl Told {
         let Told { line, .. } = self;
         let entry = |line: &EventsLine| line.context().map(|Entering { entry }| entry);
         match line.name.as_str() {
-            "submit" if entry(&line) == Some(Entry::Priority) => {
+            "submit" => {
+                let place = match entry(&line) {
+                    None | Some(Entry::New) => return vec![line],
+                    Some(Entry::Priority) => None,
+                    Some(Entry::Queued(place)) => Some(EventsLine {
+                        context: EventsLine::raw(Kind::Priority(place).context()),
+                        ..line.implied("priority")
+                    }),
+                };
                 let (validate, depend) = (line.implied("validate"), line.implied("depend"));
-                vec![line, validate, depend]
+                [line, validate, depend].into_iter().chain(place).collect()
             }
             "alloc" if let Some(to) = line.context().and_then(|Granted { passed }| passed) => {
                 let passed = EventsLine {
@@ -114,13 +125,19 @@ impl Told {
                 vec![passed, line]
             }
             "release" => match line.context() {
-                Some(Released { free: true, status }) => {
+                Some(Released {
+                    free: true,
+                    status,
+                    over,
+                }) => {
                     let free = line.implied("free");
+                    let clean = over.then(|| line.implied("clean"));
                     let finish = status.map(|status| EventsLine {
                         context: EventsLine::raw(Kind::Finish(status).context()),
                         ..line.implied("finish")
                     });
-                    finish.into_iter().chain([line, free]).collect()
+                    let finish = finish.into_iter();
+                    finish.chain([line, free]).chain(clean).collect()
                 }
                 _ => vec![line],
             },
