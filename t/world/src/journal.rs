@@ -19,6 +19,8 @@ use eddy_wire::services::job::{EventsLine, JobEnd, JobRow, JobSet, ListRequest};
 use eddy_wire::time::Time;
 use uuid::Uuid;
 
+use crate::log::Log;
+
 /// What one turn of the leader wrote.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -52,7 +54,7 @@ pub enum Room {
 /// The disk.
 #[derive(Debug, Default)]
 pub struct Journal {
-    durable: Vec<Arc<Record>>,
+    durable: Log,
     rows: BTreeMap<JobId, Finished>,
     keys: BTreeMap<(u32, Uuid), KeyFound>,
     blobs: BTreeMap<Hash, Arc<[u8]>>,
@@ -123,6 +125,13 @@ impl Journal {
         }
     }
 
+    /// Nobody asks about these jobs any more.
+    pub fn let_go(&mut self, over: &BTreeSet<JobId>) {
+        self.durable.let_go(over);
+        self.rows.retain(|job, _| !over.contains(job));
+        self.keys.retain(|_, found| !over.contains(&found.first));
+    }
+
     fn index(&mut self, record: &Record) {
         let Kind::Submit(submit) = &record.event.kind else {
             return;
@@ -178,7 +187,7 @@ impl Journal {
     /// What a leader that starts must read.
     pub fn to_replay(&self) -> Vec<Arc<Record>> {
         let Some(mark) = &self.mark else {
-            return self.durable.clone();
+            return self.durable.to_vec();
         };
         let needed = |record: &&Arc<Record>| {
             record.seq > mark.seq || mark.live.binary_search(&record.seq).is_ok()

@@ -33,6 +33,8 @@ pub mod agent;
 
 pub mod leader;
 
+pub mod log;
+
 pub mod journal;
 
 pub mod shell;

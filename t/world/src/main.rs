@@ -1,8 +1,9 @@
 //! `eddy-world swarm --seeds N [--from S] [--trees|--queues] [--break RULE]`: runs seeds on all cores.
 //! `eddy-world replay SEED [--trees|--queues] [--break RULE]`: runs one and prints what happened.
 //! `eddy-world play FILE`: plays a script and prints its transcript.
-//! `eddy-world fair [--nodes N] [--cores N] [--long S] [--short S] [--limits PERCENT] [--half S] [--halves N]
-//! [--over TOML]`: what four accounts got of a machine at each half-life.
+//! `eddy-world fair [--full] [--nodes N] [--cores N] [--long S] [--short S] [--limits PERCENT] [--small N]
+//! [--half S] [--halves N] [--over TOML]`: what four accounts got of a machine at each half-life; `--full` is one of
+//! 256 nodes and jobs of twelve hours, which takes an hour and more.
 //! `eddy-world cheat [NAME...] [--nodes N] [--run S] [--half S] [--halves N] [--policy PRESET]
 //! [--over TOML]`: what each way to get more is worth.
 //!
@@ -18,7 +19,7 @@ use eddy_wire::time::Span;
 use eddy_world::broken::Rule;
 use eddy_world::swarm::{self, Ran, Shape};
 use eddy_world::trial::cheat::{self, Cheat, Duel};
-use eddy_world::trial::fair::{DUE, Mix, at_each_half_life};
+use eddy_world::trial::fair::{Mix, each_half_life};
 
 /// How many of the first seeds are run twice.
 const TWICE: u64 = 20;
@@ -92,6 +93,10 @@ fn fair<'a>(words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<ExitCod
     let mut mix = Mix::default();
     let mut halves = 6;
     while let Some(word) = words.next() {
+        if word == "--full" {
+            mix = Mix::full();
+            continue;
+        }
         let value = words
             .next()
             .with_context(|| format!("{word} needs a value"))?;
@@ -107,6 +112,11 @@ fn fair<'a>(words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<ExitCod
             "--long" => mix.long = seconds()?,
             "--short" => mix.short = seconds()?,
             "--limits" => mix.limits = i64::from(number()?),
+            "--small" => {
+                let known = number().ok().filter(|of| (1..10).contains(of));
+                mix.small =
+                    known.with_context(|| format!("--small {value}; allowed are 1 to 9"))?;
+            }
             "--half" => mix.half = seconds()?,
             "--halves" => halves = number()?,
             "--over" => mix.over = value.to_owned(),
@@ -114,13 +124,15 @@ fn fair<'a>(words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<ExitCod
         }
     }
     println!("half-life  wide    direct  small   nested  busy    off %   inside");
-    let told = at_each_half_life(&mix, halves).map_err(anyhow::Error::msg)?;
-    println!("due        {}", row(&DUE));
-    for (at, parts) in (1..).zip(&told) {
-        let off = 100.0 * parts.off();
+    println!("due        {}", row(&mix.due()));
+    let mut at = 0;
+    each_half_life(&mix, halves, |parts| {
+        at += 1;
+        let off = 100.0 * mix.off(&parts.of);
         let (of, busy, inside) = (row(&parts.of), parts.busy, parts.inside);
         println!("{at:<9}  {of}  {busy:.4}  {off:<6.2}  {inside}");
-    }
+    })
+    .map_err(anyhow::Error::msg)?;
     let (misled, grain) = (100.0 * mix.misled(), 100.0 * mix.grain());
     println!("limits that are longer than runs are worth {misled:.2} % of a due");
     println!("one wide job is {grain:.2} % of all that counts");

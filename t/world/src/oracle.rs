@@ -6,6 +6,7 @@
 
 mod charges;
 mod filtered;
+mod forgetting;
 mod gangs;
 mod kin;
 mod ledger;
@@ -43,6 +44,7 @@ use eddy_wire::shell::{Part, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 
 use crate::call::About;
+use crate::log::Log;
 pub use kin::{Kin, Living};
 pub use ledger::{Below, Ledger, places};
 pub use queues::Queued;
@@ -84,7 +86,7 @@ pub struct Oracle {
 /// The records, durable ones first.
 #[derive(Debug, Default)]
 pub struct Records {
-    durable: Vec<Arc<Record>>,
+    durable: Log,
     later: VecDeque<Arc<Record>>,
 }
 
@@ -402,7 +404,7 @@ impl Oracle {
         self.ganged = gangs::Ganged::default();
         self.socketed = sockets::Socketed::default();
         self.charged = twice::Charged::default();
-        for record in &self.records.durable {
+        for record in self.records.durable.iter() {
             for record in iter::once(&**record).chain(&record.implied()) {
                 // What was found then is told already.
                 self.silent.told(record);

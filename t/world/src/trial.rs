@@ -42,6 +42,8 @@ pub use got::{Got, Ran, parts};
 
 /// How long instances are given to come up before anybody comes.
 const BEGINNING: Span = Span::seconds(100);
+/// What is recorded of a job that is over comes no later than this.
+const TOLD_LATE: Span = Span::seconds(60);
 /// From TERM to KILL.
 const GRACE: Span = Span::seconds(5);
 /// So many ranks hang below one.
@@ -408,6 +410,26 @@ impl Trial {
         }
         self.world.nature.now = self.world.nature.now.max(until);
         self.sound()
+    }
+
+    /// Forgets what is over, but for what parties had of it, which fades by that half-life: of a trial that goes on for
+    /// long nothing else fits in memory. Nothing is lost in it, so nobody reads back.
+    pub fn let_go(&mut self, half: Span) {
+        let now = self.world.nature.now;
+        self.got.settle(half, now);
+        // Who acts by a trial keeps in mind what is his.
+        self.world
+            .clients
+            .iter_mut()
+            .for_each(|client| client.jobs.clear());
+        let lasts = |one: &&mut crate::instance::Instance| {
+            one.id == ROOT || one.settings.place.name.is_some()
+        };
+        for instance in self.world.instances.iter_mut().filter(lasts) {
+            let before = now.after(Span(-TOLD_LATE.0));
+            let over = self.world.nature.oracle(instance.id).let_go(before);
+            instance.journal.let_go(&over);
+        }
     }
 
     /// The same until nothing is left to happen that is work: everybody's jobs are over.

@@ -3,7 +3,7 @@
 use eddy_wire::idset::Idset;
 use eddy_wire::time::Span;
 use eddy_world::call::Ask;
-use eddy_world::trial::fair::{DUE, Demand, Mix, at_each_half_life};
+use eddy_world::trial::fair::{Demand, Mix, at_each_half_life};
 use eddy_world::trial::{Door, Ground, Party, Trial, parts, work};
 
 /// By how much an account may have more or less than its due, as a part of that.
@@ -20,7 +20,7 @@ fn accounts_of_unlike_shares_do_not_get_them_by_slurms_blend() {
         ..Mix::default()
     };
     let told = at_each_half_life(&mix, 3).expect("promises are kept");
-    assert!(told[2].of[1] < DUE[1] - 0.05, "{told:?}");
+    assert!(told[2].of[1] < mix.due()[1] - 0.05, "{told:?}");
 }
 
 #[test]
@@ -32,7 +32,11 @@ fn four_accounts_that_ask_in_four_ways_get_their_shares() {
     let told = at_each_half_life(&mix, HALVES).expect("promises are kept");
     for (at, parts) in told.iter().enumerate().skip(3) {
         // Of its own due, not of the machine: an eighth is missed by no more than a four-hundredth.
-        assert!(parts.off() <= OFF_MAX, "half-life {}: {told:?}", at + 1);
+        assert!(
+            mix.off(&parts.of) <= OFF_MAX,
+            "half-life {}: {told:?}",
+            at + 1
+        );
         assert!(parts.busy > 0.98, "half-life {}: {told:?}", at + 1);
     }
     let inside = |at: usize| told[at].inside;
@@ -53,7 +57,7 @@ fn limits_of_twice_the_time_cost_what_they_say_too_much() {
     assert!(bound < 0.05, "{bound}");
     let told = at_each_half_life(&mix, 6).expect("promises are kept");
     for parts in told.iter().skip(3) {
-        assert!(parts.off() <= bound, "{bound}: {told:?}");
+        assert!(mix.off(&parts.of) <= bound, "{bound}: {told:?}");
     }
 }
 

@@ -3,6 +3,7 @@
 //! Two of them are kept: one of all that was recorded, one of what is durable. It shares nothing
 //! with the modules but the fold of one job.
 
+mod forgetting;
 mod ground;
 mod submitted;
 

@@ -8,7 +8,7 @@
 mod periods;
 mod whose;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_modules::live::{Change, Live};
@@ -157,6 +157,13 @@ impl Limited {
             places,
             ..Limited::default()
         }
+    }
+
+    /// What counted as jobs were let through that are over is not asked for any more.
+    pub fn let_go(&mut self) {
+        let through = self.jobs.values().filter_map(|seen| seen.let_through);
+        let through: BTreeSet<Seq> = through.collect();
+        self.places.retain(|seq, _| through.contains(seq));
     }
 
     /// One more record.

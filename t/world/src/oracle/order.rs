@@ -1,6 +1,8 @@
 //! The order of a job's events as RFC 21 has it, told independently of the product's own table.
 
-use eddy_wire::event::{Entry, Final, Kind, Submit};
+use std::sync::Arc;
+
+use eddy_wire::event::{Entry, Final, Kind, Pass, Submit};
 use eddy_wire::id::Attempt;
 
 /// What has been seen of one job, so far as order goes.
@@ -63,6 +65,11 @@ impl Order {
             (_, kind) => self.take_run(kind)?,
         }
         Ok(())
+    }
+
+    /// Whether nothing of it is recorded any more: of what was passed down, once the parent knows of the end.
+    pub fn is_closed(&self, pass: Option<&Arc<Pass>>) -> bool {
+        self.life == Life::Over && (pass.is_none() || self.waited == Seen::Yes)
     }
 
     fn begin(&mut self, submit: &Submit) {

@@ -69,6 +69,12 @@ impl Replies {
         self.calls.clear();
     }
 
+    /// Forgets these jobs.
+    pub fn let_go(&mut self, over: &BTreeSet<JobId>) {
+        self.acknowledged.retain(|job| !over.contains(job));
+        self.collected.retain(|job| !over.contains(job));
+    }
+
     /// A call is not judged any more.
     pub fn forget_call(&mut self, caller: Caller) {
         self.calls.remove(&caller);

@@ -70,6 +70,11 @@ impl Tasks {
         Ok(())
     }
 
+    /// Forgets these jobs.
+    pub fn let_go(&mut self, over: &BTreeSet<JobId>) {
+        self.attempts.retain(|(job, _), _| !over.contains(job));
+    }
+
     /// A task ended, or could not be started at all.
     pub fn end(&mut self, part: Part, task: u32, status: i32) {
         let tasks = self.attempts.entry((part.job, part.attempt)).or_default();

@@ -88,6 +88,13 @@ impl Charged {
         open.map_or(Ok(()), |open| self.close(id, &open, t))
     }
 
+    /// Of what was given back before then nothing is told any more.
+    pub fn let_go(&mut self, before: Time) {
+        for past in self.past.values_mut() {
+            past.retain(|had| had.until >= before);
+        }
+    }
+
     fn close(&mut self, job: JobId, open: &Open, t: Time) -> Result<(), String> {
         for (rank, node) in &open.set.nodes {
             let until = open.until.get(rank).copied().unwrap_or(t);

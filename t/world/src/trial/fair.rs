@@ -25,6 +25,8 @@ pub struct Mix {
     pub short: Span,
     /// What is asked for, in percent of what is used.
     pub limits: i64,
+    /// Shares of who has small jobs, of the ten of its account; whose instances nest has the others.
+    pub small: u32,
     /// What was used counts half after so long.
     pub half: Span,
     /// What is put over the preset `flux`, as TOML.
@@ -41,6 +43,7 @@ impl Default for Mix {
             long: Span::seconds(500),
             short: Span::seconds(10),
             limits: 110,
+            small: 5,
             half: Span::seconds(7000),
             over: String::new(),
         }
@@ -49,8 +52,8 @@ impl Default for Mix {
 
 /// Who takes part: wide, direct, small, nested.
 pub const PARTIES: usize = 4;
-/// What each is due of the whole.
-pub const DUE: [f64; PARTIES] = [0.5, 0.25, 0.125, 0.125];
+/// Shares of the last two, of which theirs is an account of its own.
+const TEN: u32 = 10;
 
 const WIDE: Party = Party(0);
 const DIRECT: Party = Party(1);
@@ -61,8 +64,25 @@ const INSIDE: i64 = 4;
 /// Where the second submits to, and where the others' small jobs go.
 const OWN: &str = "own";
 const BATCH: &str = "batch";
+/// How often what is over is let go of.
+const SWEEP: Span = Span::seconds(600);
 
 impl Mix {
+    /// The size that is meant: jobs of 64 nodes for twelve hours beside such of one core for ten seconds, where what
+    /// was used counts half after a week. Who has the small ones is due six cores: a million and a half of them in four
+    /// weeks.
+    pub fn full() -> Mix {
+        Mix {
+            nodes: 256,
+            cores: 1,
+            long: Span::seconds(12 * 3600),
+            short: Span::seconds(10),
+            half: Span::seconds(7 * 86_400),
+            small: 1,
+            ..Mix::default()
+        }
+    }
+
     fn ground(&self) -> Ground {
         let half = self.half.0 as f64 / 1e6;
         let over = &self.over;
@@ -77,11 +97,17 @@ impl Mix {
                 ("wide", Some("science"), 2),
                 ("direct", Some("science"), 1),
                 ("teaching", None, 1),
-                ("small", Some("teaching"), 5),
-                ("nested", Some("teaching"), 5),
+                ("small", Some("teaching"), self.small),
+                ("nested", Some("teaching"), TEN - self.small),
             ],
             members: vec![("wide", 1), ("direct", 1), ("small", 1), ("nested", 1)],
         }
+    }
+
+    /// What each is due of the whole.
+    pub fn due(&self) -> [f64; PARTIES] {
+        let small = 0.25 * f64::from(self.small) / f64::from(TEN);
+        [0.5, 0.25, small, 0.25 - small]
     }
 
     /// What a job inside an instance asks for: all of them are as long as that one.
@@ -103,14 +129,21 @@ impl Mix {
         let rest = self.half.0 as f64 / std::f64::consts::LN_2;
         let runs = [1.0, 8.0, self.long.0 as f64 / self.short.0 as f64, 4.0];
         let beyond = self.limits as f64 / 100.0 - 1.0;
-        let had = DUE.iter().zip(runs).map(|(due, of)| {
+        let had = self.due().into_iter().zip(runs).map(|(due, of)| {
             let run = self.long.0 as f64 / of;
             due / (1.0 + run * beyond / rest)
         });
         let had: Vec<f64> = had.collect();
         let all: f64 = had.iter().sum();
         let parts: Vec<f64> = had.iter().map(|one| one / all).collect();
-        off(&parts)
+        self.off(&parts)
+    }
+
+    /// By how much one has more or less than its due, at worst, as a part of that.
+    pub fn off(&self, parts: &[f64]) -> f64 {
+        let off = parts.iter().zip(self.due());
+        off.map(|(part, due)| (part / due - 1.0).abs())
+            .fold(0.0, f64::max)
     }
 
     /// What one of the largest jobs is at its end of all that counts.
@@ -122,7 +155,8 @@ impl Mix {
         Span(run.0 * self.limits / 100)
     }
 
-    /// What each submits, where, and how much at once.
+    /// What each submits, where, and how much waits at most: when a wide job ends a quarter of the machine is free at
+    /// once, and who has not as much waiting then has less than he is due.
     fn ask(&self, party: Party) -> (Door, Ask, u32) {
         let quarter = self.nodes / 4;
         match party {
@@ -138,7 +172,7 @@ impl Mix {
                     self.limit(part(self.long, 8)),
                 );
                 ask.queue = Some(OWN.to_owned());
-                (Door::Queue(OWN), ask, 8)
+                (Door::Queue(OWN), ask, self.nodes / 2)
             }
             SMALL => {
                 let mut ask = work(1, self.short, self.limit(self.short));
@@ -148,7 +182,7 @@ impl Mix {
             }
             _ => {
                 let run = part(self.long, 4);
-                (Door::Root, instance(1, run, self.limit(run)), 4)
+                (Door::Root, instance(1, run, self.limit(run)), quarter)
             }
         }
     }
@@ -213,19 +247,6 @@ pub struct Parts {
     pub inside: usize,
 }
 
-impl Parts {
-    /// By how much one had more or less than its due, at worst, as a part of that.
-    pub fn off(&self) -> f64 {
-        off(&self.of)
-    }
-}
-
-fn off(parts: &[f64]) -> f64 {
-    let off = parts.iter().zip(DUE);
-    off.map(|(part, due)| (part / due - 1.0).abs())
-        .fold(0.0, f64::max)
-}
-
 /// Instances of the last party, which have work of their own.
 #[derive(Default)]
 struct Nests {
@@ -274,33 +295,46 @@ impl Nests {
 /// # Errors
 /// A broken promise.
 pub fn at_each_half_life(mix: &Mix, halves: u32) -> Result<Vec<Parts>, String> {
+    let mut told = Vec::new();
+    each_half_life(mix, halves, |parts| told.push(parts.clone()))?;
+    Ok(told)
+}
+
+/// The same, told of as each is over.
+///
+/// # Errors
+/// A broken promise.
+pub fn each_half_life(mix: &Mix, halves: u32, mut tell: impl FnMut(&Parts)) -> Result<(), String> {
     let mut trial = Trial::new(mix.ground())?;
     let mut demand = Demand::new(PARTIES);
     for at in 0..PARTIES {
         come(mix, &mut trial, &mut demand, Party(at));
     }
-    let mut told = Vec::new();
     let mut nests = Nests::default();
     for _ in 0..halves {
         let before = trial.world.nature.now;
-        trial.run(mix.half, |trial, told| {
-            let (_, _, most) = mix.ask(told.party);
-            if demand.hear(told, most) {
-                come(mix, trial, &mut demand, told.party);
-            }
-            nests.hear(mix, trial, told);
-        })?;
-        let now = trial.world.nature.now;
-        let faded = trial.got.faded(mix.half, now);
-        let held: f64 = trial.got.core_seconds(before, now).values().sum();
-        let all = f64::from(mix.nodes * mix.cores) * (now - before).0 as f64 / 1e6;
-        told.push(Parts {
+        let held = trial.got.held(before);
+        let end = before.after(mix.half);
+        while trial.world.nature.now < end {
+            let span = (end - trial.world.nature.now).min(SWEEP);
+            trial.run(span, |trial, told| {
+                let (_, _, most) = mix.ask(told.party);
+                if demand.hear(told, most) {
+                    come(mix, trial, &mut demand, told.party);
+                }
+                nests.hear(mix, trial, told);
+            })?;
+            trial.let_go(mix.half);
+        }
+        let faded = trial.got.faded(mix.half, end);
+        let all = f64::from(mix.nodes * mix.cores) * mix.half.0 as f64 / 1e6;
+        tell(&Parts {
             of: parts(&faded, PARTIES),
-            busy: held / all,
+            busy: (trial.got.held(end) - held) / all,
             inside: nests.ended(&trial),
         });
     }
-    Ok(told)
+    Ok(())
 }
 
 fn come(mix: &Mix, trial: &mut Trial, demand: &mut Demand, party: Party) {

@@ -18,6 +18,16 @@ pub struct Got {
     /// What was held and given back, in the order in which it was.
     pub ran: Vec<Ran>,
     over: usize,
+    settled: Option<Settled>,
+}
+
+/// What was held until some time, of which no more is known than the sums.
+#[derive(Clone, Debug)]
+struct Settled {
+    at: Time,
+    half: Span,
+    faded: BTreeMap<Party, f64>,
+    held: f64,
 }
 
 /// Something that a party held.
@@ -45,6 +55,7 @@ struct Job {
     held: Option<(Time, u64)>,
     status: Option<i32>,
     first: Option<Time>,
+    over: Option<Time>,
 }
 
 impl Got {
@@ -56,6 +67,7 @@ impl Got {
             held: None,
             status: None,
             first: None,
+            over: None,
         };
         self.jobs.insert(id, job);
     }
@@ -84,7 +96,10 @@ impl Got {
                     });
                 }
             }
-            Kind::Clean => self.over += 1,
+            Kind::Clean => {
+                job.over = Some(t);
+                self.over += 1;
+            }
             _ => {}
         }
     }
@@ -127,7 +142,30 @@ impl Got {
         self.ran.iter().copied().chain(open)
     }
 
-    /// Core-seconds of each party from then to then.
+    /// Lets go of what was held until now, but for what [`Got::faded`] with that half-life and [`Got::held`]
+    /// need of it, and of jobs that are over.
+    pub fn settle(&mut self, half: Span, now: Time) {
+        self.settled = Some(Settled {
+            at: now,
+            half,
+            faded: self.faded(half, now),
+            held: self.held(now),
+        });
+        self.ran.clear();
+        self.jobs.retain(|_, job| job.over.is_none());
+        self.over = 0;
+        let held = self.jobs.values_mut().filter_map(|job| job.held.as_mut());
+        held.for_each(|(from, _)| *from = now.max(*from));
+    }
+
+    /// Core-seconds of all until now.
+    pub fn held(&self, now: Time) -> f64 {
+        let settled = self.settled.as_ref().map_or(0.0, |settled| settled.held);
+        let since = self.core_seconds(Time(i64::MIN / 2), now);
+        settled + since.values().sum::<f64>()
+    }
+
+    /// Core-seconds of each party from then to then, as far as it is not settled.
     pub fn core_seconds(&self, from: Time, to: Time) -> BTreeMap<Party, f64> {
         self.sum(to, |ran| {
             let span = ran.to.min(to) - ran.from.max(from);
@@ -142,7 +180,15 @@ impl Got {
             let ago = (now - at.min(now)).0 as f64 / MICROS as f64;
             (-rate * ago).exp() / rate
         };
-        self.sum(now, |ran| (left(ran.to) - left(ran.from)).max(0.0))
+        let mut sums = self.sum(now, |ran| (left(ran.to) - left(ran.from)).max(0.0));
+        if let Some(settled) = &self.settled {
+            assert_eq!(settled.half, half, "what is settled is so by one half-life");
+            let still = left(settled.at) * rate;
+            for (party, sum) in &settled.faded {
+                *sums.entry(*party).or_insert(0.0) += sum * still;
+            }
+        }
+        sums
     }
 
     fn sum(&self, now: Time, of: impl Fn(&Ran) -> f64) -> BTreeMap<Party, f64> {
@@ -163,4 +209,50 @@ pub fn parts(sums: &BTreeMap<Party, f64>, parties: usize) -> Vec<f64> {
 
 fn cores(grant: &Grant) -> u64 {
     grant.set.nodes.values().map(|node| node.cores.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_settled_fades_as_what_is_not() {
+        let at = |seconds| Time(0).after(Span::seconds(seconds));
+        let half = Span::seconds(100);
+        let job = |party, held, over: Option<i64>| Job {
+            party: Party(party),
+            name: String::new(),
+            submitted: at(0),
+            held,
+            status: None,
+            first: None,
+            over: over.map(at),
+        };
+        let mut got = Got::default();
+        got.jobs.insert(JobId(1), job(0, Some((at(10), 2)), None));
+        got.jobs.insert(JobId(2), job(1, None, Some(40)));
+        got.over = 1;
+        got.ran.push(Ran {
+            party: Party(1),
+            job: JobId(2),
+            cores: 3,
+            from: at(0),
+            to: at(40),
+            status: Some(0),
+        });
+        let mut settled = got.clone();
+        settled.settle(half, at(60));
+        settled.settle(half, at(150));
+        assert_eq!((settled.left(), settled.ran.len()), (1, 0));
+        for now in [150, 400] {
+            let (one, other) = (got.faded(half, at(now)), settled.faded(half, at(now)));
+            for party in [Party(0), Party(1)] {
+                assert!(
+                    (one[&party] - other[&party]).abs() < 1e-9,
+                    "{one:?} {other:?}"
+                );
+            }
+            assert!((got.held(at(now)) - settled.held(at(now))).abs() < 1e-9);
+        }
+    }
 }

@@ -350,7 +350,12 @@ impl World {
 
     pub(super) fn end_within(&mut self, is_it: impl Fn(&(InstanceId, Part)) -> bool) {
         let mut ended = Vec::new();
-        for instance in &mut self.instances {
+        // Of most that are over nothing is left.
+        let lives = |one: &&mut Instance| {
+            let is_led = one.nested.as_ref().is_some_and(|n| n.process.is_some());
+            is_led || !one.shells.is_empty() || !one.leftovers.is_empty()
+        };
+        for instance in self.instances.iter_mut().filter(lives) {
             let gone: Vec<Epoch> = instance
                 .shells
                 .iter()
