@@ -135,6 +135,8 @@ pub enum Rule {
     GiftsKept,
     /// A child takes jobspecs for environments, and these for those.
     PayloadMixed,
+    /// What a shell started lives on that is said to be ended, since its node was declared dead.
+    DeadSpared,
     /// Shells do not hear that a leader hangs.
     RestartUnheard,
     /// The ledger charges for what was held of a node that failed.
@@ -234,6 +236,7 @@ impl Rule {
         ("gifts-unheard", Rule::GiftsUnheard),
         ("gifts-kept", Rule::GiftsKept),
         ("payload-mixed", Rule::PayloadMixed),
+        ("dead-spared", Rule::DeadSpared),
         ("restart-unheard", Rule::RestartUnheard),
         ("failure-charged", Rule::FailureCharged),
         ("cores-unheard", Rule::CoresUnheard),

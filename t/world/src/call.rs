@@ -227,6 +227,16 @@ impl Call {
         Call::new::<resource::Dead>(About::Other, &request)
     }
 
+    /// Declare a rank dead whose shell may hang.
+    pub fn dead_by_force(rank: Rank) -> Call {
+        let request = resource::DeadRequest {
+            targets: Targets::Ranks(Idset::one(rank.0)),
+            reason: "stuck".to_owned(),
+            force: true,
+        };
+        Call::new::<resource::Dead>(About::Other, &request)
+    }
+
     /// Stop a job for a while.
     pub fn suspend(id: JobId) -> Call {
         Call::new::<job::Suspend>(About::Other, &paced(id))

@@ -62,8 +62,20 @@ pub enum SiteFault {
     Drain(u32, Holders),
     /// It goes as soon as nothing holds it; asked for so often.
     Remove(u32, u32),
+    /// Some node is said to be dead, whether it is heard of or not: one that jobs are on, if there is one; which is
+    /// drawn from this.
+    Dead(u64, Gone),
     /// Some job that waits has another queue, account or QoS; which is drawn from this.
     Terms(u64),
+}
+
+/// What is wrong with a node that is said to be dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Its shell hangs.
+    Hangs,
+    /// It was switched off a moment before, and is switched on after this time.
+    Off(Span),
 }
 
 /// What becomes of the jobs on a node that is to go.

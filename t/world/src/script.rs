@@ -20,7 +20,7 @@
 //! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
 //! reload running=q:3 requires=q:odd pool=lic:1 filters=2 drop=q    the file says so; set ...  it is set over the file
-//! drain 0  undrain 0  dead 0  give back 1  put k 1  get k  policy PRESET  shutdown
+//! drain 0  undrain 0  dead 0 [force]  give back 1  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
 //! hold disk|planner  release disk|planner      disk full|room
 //! crash leader|shells|both     start           cut S (shells from leader)
@@ -196,6 +196,7 @@ impl Player {
             ["in", path, rest @ ..] => self.inside(path, rest),
             ["crash", rest @ ..] if rest.len() > 1 => self.crash_of(rest),
             ["freeze", "leader", "of", path, seconds] => self.freeze(path, seconds),
+            ["freeze", "shell", machine, seconds] => self.freeze_shell(machine, seconds),
             ["part", a, b, seconds] => self.part(a, b, seconds),
             ["grace", seconds] => {
                 self.grace = span(seconds);
@@ -414,6 +415,7 @@ impl Player {
             ["give", "back", rank] => Call::give_back(Rank(number(rank)?)),
             ["drain", rank] => Call::drain(Rank(number(rank)?)),
             ["dead", rank] => Call::dead(Rank(number(rank)?)),
+            ["dead", rank, "force"] => Call::dead_by_force(Rank(number(rank)?)),
             ["undrain", rank] => Call::undrain(Idset::one(number(rank)?)),
             ["put", name, value] => Call::put(name, number(value)?.into()),
             ["get", name] => Call::get(name),

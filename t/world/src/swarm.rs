@@ -1,5 +1,6 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
+mod dead;
 mod declared;
 mod hangs;
 mod limits;
@@ -25,6 +26,7 @@ use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::random::Random;
 use crate::workload::{Habits, Inside, Limited, OWN_QUEUES, Own, POOL, Screens, Standings};
 use crate::world::{Visitors, World};
+use dead::dead;
 pub use declared::declare;
 use declared::{QUEUES, extent, more};
 use hangs::hangs;
@@ -437,6 +439,7 @@ fn of_seed(world: &mut World, seed: u64, horizon: Span) {
     hangs(world, seed, horizon);
     limited(world, seed, horizon);
     site(world, seed, horizon);
+    dead(world, seed, horizon);
 }
 
 /// What there is to do in worlds of machines, and what of its settings is drawn.

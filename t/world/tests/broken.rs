@@ -267,6 +267,12 @@ fn a_head_that_is_delayed_by_those_who_pass() {
 }
 
 #[test]
+fn what_lives_on_a_node_that_was_declared_dead() {
+    // A shell that hangs has work in few of them.
+    found_from(450, Shape::Trees, "dead-spared", &["while its task"]);
+}
+
+#[test]
 fn a_job_that_waits_too_long_and_is_passed_on() {
     // Before that one there is a gang that never fits, which is not seen where nobody is promised anything.
     let sentences = ["has waited too long and would start at"];

@@ -12,6 +12,7 @@
 //! crash machine 1 S            likewise, with all shells there
 //! crash leader of a            the leader of an instance
 //! freeze leader of a S         it does nothing for a while
+//! freeze shell 1 S             likewise the shell of the root on a machine
 //! part 0 1 S                   two machines do not reach each other for a while
 //! ```
 
@@ -168,6 +169,13 @@ impl Player {
     pub(super) fn freeze(&mut self, path: &str, seconds: &str) -> Result<(), String> {
         let id = self.instance(path)?;
         self.world().freeze(Holder::Leader(id), span(seconds));
+        Ok(())
+    }
+
+    /// And so is the root's shell on a machine.
+    pub(super) fn freeze_shell(&mut self, machine: &str, seconds: &str) -> Result<(), String> {
+        let machine = number(machine)? as usize;
+        self.world().freeze_shell(machine, span(seconds));
         Ok(())
     }
 

@@ -359,6 +359,12 @@ impl World {
                 let checks = Happening::Post(post, PostTurn::Checks(epoch));
                 nature.later(Delay::Process, checks);
             }
+            FollowerOutput::EndShell(epoch) if nature.breaks(Rule::DeadSpared) => {
+                hosted.desk.unwatch(epoch);
+                let dead = Happening::Post(post, PostTurn::ShellDead(epoch));
+                nature.later(Delay::Process, dead);
+                self.instances[id.place()].kill_shell(&mut self.nature, epoch);
+            }
             FollowerOutput::EndShell(epoch) => {
                 let checks = Happening::Post(post, PostTurn::Checks(epoch));
                 nature.later(Delay::Process, checks);

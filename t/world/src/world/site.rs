@@ -11,17 +11,21 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::time::Span;
 use eddy_wire::update::Terms;
 
+use super::strike::Holder;
 use super::{ADMINISTRATOR, World};
 use crate::agent::{Agent, Running};
 use crate::call::{Call, key};
 use crate::clock::Machine;
-use crate::fault::{Fault, Holders, SiteFault};
+use crate::fault::{Fault, Gone, Holders, SiteFault};
 use crate::nature::{AgentTurn, Delay, Happening, ROOT};
 use crate::random::Random;
 use crate::workload::{Limited, QOS, Standings};
 
 /// How long it is until somebody asks again whether a node can go.
 const AGAIN: Span = Span::seconds(3);
+
+/// How long a shell hangs that nobody ends.
+const HANGS: Span = Span::seconds(60);
 
 impl World {
     pub(super) fn administer(&mut self, fault: SiteFault) {
@@ -42,6 +46,7 @@ impl World {
                 }
             }
             SiteFault::Remove(rank, times) => self.remove(rank, times),
+            SiteFault::Dead(rank, gone) => self.declare_dead(rank, gone),
             SiteFault::Terms(seed) => self.change_terms(seed),
         }
     }
@@ -73,6 +78,71 @@ impl World {
         self.call(ADMINISTRATOR, Call::remove(Idset::one(rank)));
         let again = Happening::Strikes(Fault::Site(SiteFault::Remove(rank, left)));
         self.nature.queue.push(self.nature.now.after(AGAIN), again);
+    }
+
+    /// Of a node that is not heard of nobody says so who has not switched it off: what is there may live.
+    fn declare_dead(&mut self, seed: u64, gone: Gone) {
+        let root = &self.instances[ROOT.place()];
+        let ledger = self.nature.judge(ROOT).recorded();
+        let used = ledger.held.values().flat_map(|grant| &grant.set.nodes);
+        let used = used.filter(|(_, node)| !node.is_empty());
+        // Of the leader's own node it is refused.
+        let others = Idset::one(0);
+        let used: Idset = used.map(|(rank, _)| rank.0).collect();
+        let (used, all) = (used.difference(&others), ledger.inventory.ranks());
+        let ranks = match used.is_empty() {
+            true => all.difference(&others),
+            false => used,
+        };
+        let ranks: Vec<u32> = ranks.iter().collect();
+        if ranks.is_empty() {
+            return;
+        }
+        let rank = *Random::new(seed).pick(&ranks);
+        // One that was added a moment ago has none yet.
+        let machine = root.seats.get(rank as usize).copied();
+        let Some(machine) = machine.filter(|machine| *machine < self.agents.len()) else {
+            return;
+        };
+        let head = root.leader.as_ref().and_then(|leader| leader.head());
+        let is_reached = head.is_some_and(|head| head.reached_ranks().contains(rank));
+        match gone {
+            Gone::Hangs if !is_reached => return,
+            Gone::Hangs => self.freeze_shell(machine, HANGS),
+            Gone::Off(span) => self.switch_off(machine, span),
+        }
+        self.call(ADMINISTRATOR, Call::dead_by_force(Rank(rank)));
+    }
+
+    /// Nothing on a machine lives on; its agent begins when it is switched on again.
+    fn switch_off(&mut self, machine: usize, down: Span) {
+        self.crash_agent(machine, down);
+        for instance in &mut self.instances {
+            let shells = instance.shells.iter();
+            let shells = shells.map(|(epoch, shell)| (*epoch, &shell.seat));
+            let left = instance.leftovers.iter();
+            let all = shells.chain(left.map(|(epoch, left)| (*epoch, &left.seat)));
+            let there = all.filter(|(_, seat)| seat.machine == machine);
+            let there: Vec<_> = there.map(|(epoch, _)| epoch).collect();
+            for epoch in there {
+                instance.end_shell(&mut self.nature, epoch);
+            }
+        }
+        let led = self.instances.iter();
+        let led = led.filter(|one| one.nested.is_some() && one.machine() == machine);
+        let led: Vec<_> = led.map(|one| one.id).collect();
+        for id in led {
+            self.kill_leader(id, down);
+        }
+    }
+
+    /// The root's shell on a machine does nothing for a while.
+    pub fn freeze_shell(&mut self, machine: usize, span: Span) {
+        let shells = self.instances[ROOT.place()].shells.iter();
+        let mut there = shells.filter(|(_, shell)| shell.seat.machine == machine);
+        if let Some((epoch, _)) = there.next() {
+            self.freeze(Holder::Shell(ROOT, *epoch), span);
+        }
     }
 
     fn change_terms(&mut self, seed: u64) {
