@@ -89,6 +89,10 @@ pub enum Rule {
     AllOwners,
     /// Nobody is promised anything: those who fit pass whoever is first.
     HeadDelayed,
+    /// Whoever fits starts where nobody may pass the first.
+    OrderUnheard,
+    /// What is promised for good is promised anew in each pass.
+    PromisesAnew,
     /// Nobody waits too long, however long he waits.
     OverdueUnheard,
     /// The home of an instance is lent for however long.
@@ -127,6 +131,8 @@ pub enum Rule {
     RequiresUnheard,
     /// An instance in that of a queue gives nodes back, and the root hears nothing of it.
     ReturnUnheard,
+    /// An instance says that a job is over as soon as it runs.
+    EndsForetold,
     /// An instance does not wait for its silent parent to come back.
     AloneAtOnce,
     /// The planner does not hear that instances can do without nodes.
@@ -213,6 +219,8 @@ impl Rule {
         ("needs-dropped", Rule::NeedsDropped),
         ("all-owners", Rule::AllOwners),
         ("head-delayed", Rule::HeadDelayed),
+        ("order-unheard", Rule::OrderUnheard),
+        ("promises-anew", Rule::PromisesAnew),
         ("overdue-unheard", Rule::OverdueUnheard),
         ("lent-for-ever", Rule::LentForEver),
         ("grant-unheard", Rule::GrantUnheard),
@@ -232,6 +240,7 @@ impl Rule {
         ("sockets-unheard", Rule::SocketsUnheard),
         ("requires-unheard", Rule::RequiresUnheard),
         ("return-unheard", Rule::ReturnUnheard),
+        ("ends-foretold", Rule::EndsForetold),
         ("alone-at-once", Rule::AloneAtOnce),
         ("gifts-unheard", Rule::GiftsUnheard),
         ("gifts-kept", Rule::GiftsKept),
@@ -306,6 +315,18 @@ pub fn forget_ends(book: &mut ShellBook, now: Time, effects: &mut Vec<ShellEffec
 /// Whether it says that nodes were returned, and is not to be heard.
 pub fn unreturned(nature: &Nature, told: &ToldOf) -> bool {
     nature.breaks(Rule::ReturnUnheard) && matches!(told.state, PassState::Returned { .. })
+}
+
+/// What an instance says of a job that was passed to it.
+pub fn told(nature: &Nature, mut told: ToldOf) -> ToldOf {
+    if nature.breaks(Rule::EndsForetold) && told.state == PassState::Running {
+        told.state = PassState::Over {
+            began: true,
+            status: Some(0),
+            exception: None,
+        };
+    }
+    told
 }
 
 /// What a leader hears of what its parent says, by the rules that are broken.

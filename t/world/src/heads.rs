@@ -3,13 +3,16 @@
 //! Owned by each leader's driver in the place of the planner. It notes what the planner is told
 //! and reckons each start that passes somebody by planners made anew. It changes nothing.
 
+mod apart;
 mod gifts;
+mod kept;
 mod overdue;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_sched::Lines;
+use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::{Limits, Policy, Reservations, Rung, Source, Walk};
 use eddy_wire::account::Name;
@@ -25,23 +28,29 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
 use crate::broken::Rule;
+use apart::{Apart, Holds, Queue};
 use gifts::Gifts;
+use kept::Kept;
 use overdue::Overdue;
 
 /// The planner of a leader, and what it was told.
 pub struct Watched {
     planner: Lines,
-    policy: Option<Arc<str>>,
+    /// None of a text that is no policy.
+    policy: Option<(Arc<str>, Policy)>,
     inventory: Option<Arc<ResourceSet>>,
     up: Idset,
     wants: BTreeMap<JobId, Want>,
     /// Proposed or recorded.
-    held: BTreeMap<JobId, (Owner, Arc<ResourceSet>)>,
+    held: Holds,
+    apart: Apart,
     reserved: BTreeMap<Name, Arc<Reservation>>,
     pass: Pass,
     preempts: Arc<Preempts>,
     gifts: Gifts,
     overdue: Overdue,
+    kept: Kept,
+    tally: Tally,
     /// When it planned last, by its leader's clock.
     pub planned: Time,
 }
@@ -57,21 +66,55 @@ enum Pass {
     Late,
 }
 
+/// How many passes let somebody start while another waited on, and of how many of them the order was known and nothing
+/// came meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// All.
+    pub passes: u64,
+    /// Those of them that were judged.
+    pub judged: u64,
+    /// Promised starts that were held against what was promised before.
+    pub promises: u64,
+}
+
+impl Tally {
+    /// And these.
+    pub fn add(&mut self, other: Tally) {
+        self.passes += other.passes;
+        self.judged += other.judged;
+        self.promises += other.promises;
+    }
+}
+
+/// Who may start before the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passing {
+    /// Nobody.
+    None,
+    /// Those who do not delay him.
+    Fillers,
+}
+
 impl Watched {
     /// A planner that knows nothing.
     pub fn new() -> Watched {
         Watched {
             planner: Lines::new(),
-            policy: None,
+            // Until it is told of one.
+            policy: Some(("preset = \"fcfs\"".into(), Policy::default())),
             inventory: None,
             up: Idset::new(),
             wants: BTreeMap::new(),
             held: BTreeMap::new(),
+            apart: Apart::default(),
             reserved: BTreeMap::new(),
             pass: Pass::Over,
             preempts: Arc::default(),
             gifts: Gifts::default(),
             overdue: Overdue::default(),
+            kept: Kept::default(),
+            tally: Tally::default(),
             planned: Time(0),
         }
     }
@@ -81,6 +124,8 @@ impl Watched {
         let told = match &delta {
             // It keeps nothing for whoever is first.
             Delta::Policy(text) if breaks(Rule::HeadDelayed) => Some(Delta::Policy(greedy(text))),
+            Delta::Policy(text) if breaks(Rule::OrderUnheard) => Some(Delta::Policy(hasty(text))),
+            Delta::Policy(text) if breaks(Rule::PromisesAnew) => Some(Delta::Policy(anew(text))),
             Delta::Policy(text) if breaks(Rule::OverdueUnheard) => {
                 Some(Delta::Policy(overdue::patient(text)))
             }
@@ -90,6 +135,7 @@ impl Watched {
         if self.pass == Pass::Current {
             self.pass = Pass::Late;
         }
+        self.note_kept(&delta);
         self.note(&delta);
         told.into_iter().for_each(|told| self.planner.apply(told));
     }
@@ -99,9 +145,14 @@ impl Watched {
             Delta::Inventory(set) => self.inventory = Some(Arc::clone(set)),
             Delta::Up(ranks) => self.up = self.up.union(ranks),
             Delta::Down(ranks, _) => self.up = self.up.difference(ranks),
-            // Who waits in a line apart, or for a reservation, waits for other nodes.
-            Delta::Want(_, want) if want.owner.line.is_some() || want.reservation.is_some() => {}
-            Delta::Held(_, owner, _) if owner.line.is_some() => {}
+            // Who waits for a reservation, or in a line apart, waits for other nodes.
+            Delta::Want(_, want) if want.reservation.is_some() => {}
+            Delta::Want(job, want) if want.owner.line.is_some() => self.apart.want(*job, want),
+            Delta::Held(job, owner, set) if owner.line.is_some() => {
+                self.apart.held(*job, owner, set);
+            }
+            Delta::Rests(job, Some(line), set) => self.apart.rests(*job, line, set),
+            Delta::Line(name, nodes) => self.apart.set_aside(name, nodes.as_ref()),
             Delta::Want(job, want) => {
                 self.wants.insert(*job, want.clone());
             }
@@ -110,6 +161,7 @@ impl Watched {
                 if self.wants.remove(job).is_some() {
                     self.held.remove(job);
                 }
+                self.apart.unwant(*job);
             }
             // Beside what it has left it may want the rest.
             Delta::Rests(job, _, set) => {
@@ -125,10 +177,14 @@ impl Watched {
             }
             Delta::Freed(job) => {
                 self.gifts.note(delta);
+                self.apart.freed(*job);
                 self.held.remove(job);
                 self.held.remove(&resting(*job));
             }
-            Delta::Policy(text) => self.policy = Some(Arc::clone(text)),
+            Delta::Policy(text) => {
+                let policy = read(text).ok();
+                self.policy = policy.map(|policy| (Arc::clone(text), policy));
+            }
             Delta::Ground(job, set) => {
                 self.wants.remove(job);
                 let held = (Owner::default(), Arc::clone(set));
@@ -141,7 +197,7 @@ impl Watched {
             Delta::Preempts(rules) => self.preempts = Arc::clone(rules),
             Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
             Delta::Shrinks(..) | Delta::Gives(..) => self.gifts.note(delta),
-            Delta::Charged(..) | Delta::Line(..) | Delta::Pools(_) | Delta::Uses(..) => {}
+            Delta::Charged(..) | Delta::Pools(_) | Delta::Uses(..) => {}
             Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
         }
     }
@@ -151,20 +207,30 @@ impl Watched {
     /// # Errors
     /// The sentence of it, with the outcome that is to be obeyed all the same.
     pub fn plan(&mut self, now: Time, steps: u32) -> (Outcome, Result<(), String>) {
-        let outcome = self.planner.plan(now, steps);
+        self.ask_kept();
+        let mut outcome = self.planner.plan(now, steps);
         self.planned = now;
+        let kept = self.check_kept(&mut outcome, now);
+        let main = self.main().into_iter();
+        let passes = main.chain(self.apart.queues()).filter(|queue| {
+            let waits = |(job, want): (&JobId, &Want)| waits(*queue, &outcome, *job, want);
+            !starts(*queue, &outcome).is_empty() && queue.wants.iter().any(waits)
+        });
+        self.tally.passes += passes.count() as u64;
         let checked = match self.pass {
             Pass::Over | Pass::Current => self
                 .check(&outcome, now)
                 .and_then(|()| self.check_overdue(&outcome, now)),
             Pass::Late => Ok(()),
         };
-        let checked = checked.and_then(|()| match self.reserved.is_empty() {
-            true => self
-                .gifts
-                .check(&outcome, &self.wants, &self.held, &self.up),
-            false => Ok(()),
-        });
+        let checked = kept
+            .and(checked)
+            .and_then(|()| match self.reserved.is_empty() {
+                true => self
+                    .gifts
+                    .check(&outcome, &self.wants, &self.held, &self.up),
+                false => Ok(()),
+            });
         for (job, verdict) in &outcome.verdicts {
             match verdict {
                 Verdict::Start(set) => {
@@ -172,9 +238,11 @@ impl Watched {
                         let held = (want.owner.clone(), Arc::clone(set));
                         self.held.insert(*job, held);
                     }
+                    self.apart.begins(*job, set);
                 }
                 Verdict::Never(_) => {
                     self.wants.remove(job);
+                    self.apart.never(*job);
                 }
                 Verdict::Preempt { .. } => {}
             }
@@ -187,40 +255,52 @@ impl Watched {
         (outcome, checked)
     }
 
-    /// Whoever is first starts as early with those who passed as without them.
-    fn check(&self, outcome: &Outcome, now: Time) -> Result<(), String> {
-        let Some(text) = &self.policy else {
-            return Ok(());
-        };
-        let Ok(policy) = read(text) else {
+    /// In each line whoever is first starts as early with those who passed as without them; or nobody passes.
+    fn check(&mut self, outcome: &Outcome, now: Time) -> Result<(), String> {
+        let mut tally = Tally::default();
+        let main = self.main().into_iter();
+        let checked = main
+            .chain(self.apart.queues())
+            .try_for_each(|queue| self.check_in(queue, (outcome, now), &mut tally));
+        self.tally.judged += tally.judged;
+        checked
+    }
+
+    /// Those who wait for what is not set aside.
+    fn main(&self) -> Option<Queue<'_>> {
+        Some(Queue {
+            wants: &self.wants,
+            held: &self.held,
+            nodes: self.inventory.as_ref()?,
+        })
+    }
+
+    fn check_in(
+        &self,
+        queue: Queue<'_>,
+        (outcome, now): (&Outcome, Time),
+        tally: &mut Tally,
+    ) -> Result<(), String> {
+        let policy = self.policy.as_ref();
+        let judged = policy.and_then(|(text, policy)| Some((text, passing(policy)?)));
+        let Some((text, passing)) = judged else {
             return Ok(());
         };
         // Whoever takes from others is before those who do not, wherever he stands; and what pools are
         // left at a time is not reckoned here.
-        let takes_pools = self.wants.values().any(|want| !want.pools.is_empty());
-        let mut rules = self.preempts.qos.values();
-        let takes = rules.any(|rule| !rule.preempts.is_empty());
-        if takes_pools || takes || !is_judged(&policy) {
+        let takes_pools = queue.wants.values().any(|want| !want.pools.is_empty());
+        if takes_pools || self.takes(queue.wants) {
             return Ok(());
         }
-        let starts = outcome
-            .verdicts
-            .iter()
-            .filter_map(|(job, verdict)| match verdict {
-                Verdict::Start(set) => Some((*job, set)).filter(|_| self.wants.contains_key(job)),
-                Verdict::Never(_) | Verdict::Preempt { .. } => None,
-            });
-        let starts: BTreeMap<JobId, &Arc<ResourceSet>> = starts.collect();
-        let decided = |job: &JobId| outcome.verdicts.iter().any(|(other, _)| other == job);
-        let waits = |(job, want): &(&JobId, &Want)| {
-            want.request.takes == Takes::Resources && !self.held.contains_key(job) && !decided(job)
-        };
-        let turn = |(job, want): &(&JobId, &Want)| self.turn(**job, want);
-        let Some((head, want)) = self.wants.iter().filter(waits).min_by_key(turn) else {
+        let starts = starts(queue, outcome);
+        let waits = |(job, want): &(&JobId, &Want)| waits(queue, outcome, **job, want);
+        let turn = |(job, want): &(&JobId, &Want)| self.turn(queue.wants, **job, want);
+        let Some((head, want)) = queue.wants.iter().filter(waits).min_by_key(turn) else {
             return Ok(());
         };
+        tally.judged += u64::from(!starts.is_empty());
         let passes = |job: &JobId| {
-            let started = self.wants.get(job);
+            let started = queue.wants.get(job);
             started.is_some_and(|one| {
                 one.request.takes == Takes::Resources && turn(&(job, one)) > turn(&(head, want))
             })
@@ -229,45 +309,75 @@ impl Watched {
             return Ok(());
         };
         let ahead = starts.iter().filter(|(job, _)| !passes(job));
-        let before = self.start_of(
-            text,
-            (*head, want),
-            ahead.map(|(job, set)| (*job, *set)),
-            now,
-        );
+        let ahead = ahead.map(|(job, set)| (*job, *set));
+        let before = self.start_in(queue, text, (*head, want), ahead, now);
+        let Some(before) = before else {
+            return Ok(());
+        };
+        if passing == Passing::None {
+            return Err(format!(
+                "job {head} is first and would start at {before}; job {filler} passes it, and nobody may"
+            ));
+        }
         let all = starts.iter().map(|(job, set)| (*job, *set));
-        let after = self.start_of(text, (*head, want), all, now);
-        match (before, after) {
-            (Some(before), Some(after)) if after <= before => Ok(()),
-            (None, _) => Ok(()),
-            (Some(before), after) => Err(format!(
+        match self.start_in(queue, text, (*head, want), all, now) {
+            Some(after) if after <= before => Ok(()),
+            after => Err(format!(
                 "job {head} is first and would start at {before}; job {filler} passes it, and it starts at {}",
                 after.map_or("no time that is known".to_owned(), |at| at.to_string())
             )),
         }
     }
 
+    /// Whether any of those who wait may take from others.
+    fn takes(&self, wants: &BTreeMap<JobId, Want>) -> bool {
+        wants.values().any(|want| {
+            let rule = want
+                .owner
+                .qos
+                .as_ref()
+                .and_then(|qos| self.preempts.qos.get(qos));
+            rule.is_some_and(|rule| !rule.preempts.is_empty())
+        })
+    }
+
+    /// What was judged since the last time.
+    pub fn tally(&mut self) -> Tally {
+        std::mem::take(&mut self.tally)
+    }
+
     /// Urgent ones first, then who was submitted earlier: the order of the policies that are judged. A gang is
     /// in the place of its member with the highest number.
-    fn turn(&self, job: JobId, want: &Want) -> (i16, Time, JobId) {
+    fn turn(&self, wants: &BTreeMap<JobId, Want>, job: JobId, want: &Want) -> (i16, Time, JobId) {
         let gang = |want: &Want| Some((want.owner.user, want.gang.as_ref()?.name.clone()));
-        let mates = self.wants.iter().rev();
+        let mates = wants.iter().rev();
         let mut mates =
             mates.filter(|(_, other)| gang(want).is_some() && gang(other) == gang(want));
         let (job, want) = mates.next().map_or((job, want), |(job, want)| (*job, want));
         (-i16::from(want.urgency), want.submitted, job)
     }
 
-    /// When a job would start by a policy if it alone waited and these started too.
+    /// When a job would start by a policy if it alone waited and these started too, of what is not set aside.
     fn start_of<'s>(
         &self,
+        policy: &Arc<str>,
+        job: (JobId, &Want),
+        starts: impl Iterator<Item = (JobId, &'s Arc<ResourceSet>)>,
+        now: Time,
+    ) -> Option<Time> {
+        self.start_in(self.main()?, policy, job, starts, now)
+    }
+
+    fn start_in<'s>(
+        &self,
+        queue: Queue<'_>,
         policy: &Arc<str>,
         (job, want): (JobId, &Want),
         starts: impl Iterator<Item = (JobId, &'s Arc<ResourceSet>)>,
         now: Time,
     ) -> Option<Time> {
         let mut planner = Lines::new();
-        let inventory = self.inventory.as_ref()?;
+        let inventory = queue.nodes;
         planner.apply(Delta::Policy(Arc::clone(policy)));
         planner.apply(Delta::Preempts(Arc::clone(&self.preempts)));
         planner.apply(Delta::Inventory(Arc::clone(inventory)));
@@ -276,13 +386,22 @@ impl Watched {
         for one in self.reserved.values() {
             planner.apply(Delta::Reserved(Arc::clone(one)));
         }
-        for (holder, (owner, set)) in &self.held {
-            planner.apply(Delta::Held(*holder, owner.clone(), Arc::clone(set)));
+        // Each line is one of its own here.
+        let here = |owner: &Owner| Owner {
+            line: None,
+            ..owner.clone()
+        };
+        for (holder, (owner, set)) in queue.held {
+            planner.apply(Delta::Held(*holder, here(owner), Arc::clone(set)));
         }
         for (starter, set) in starts {
             planner.apply(Delta::Held(starter, Owner::default(), Arc::clone(set)));
         }
-        planner.apply(Delta::Want(job, want.clone()));
+        let want = Want {
+            owner: here(&want.owner),
+            ..want.clone()
+        };
+        planner.apply(Delta::Want(job, want));
         planner.apply(Delta::Explain(Question {
             tag: 0,
             jobs: None,
@@ -305,18 +424,42 @@ impl Default for Watched {
     }
 }
 
-/// Where what is promised is planned anew in each pass, and the order is that of urgency: what was
-/// kept from another pass, and values that change, only the planner knows.
-fn is_judged(policy: &Policy) -> bool {
-    matches!(policy.queue.walk, Walk::Reserve { .. })
-        && policy.queue.source == Source::Global
+/// Who may pass the first, where what is promised is planned anew in each pass, and the order is that of urgency: what
+/// was kept from another pass, and values that change, only the planner knows.
+fn passing(policy: &Policy) -> Option<Passing> {
+    match policy.queue.walk {
+        _ if !is_in_order(policy) || policy.queue.reservations != Reservations::Replanned => None,
+        Walk::Reserve { .. } => Some(Passing::Fillers),
+        Walk::Stop => Some(Passing::None),
+        Walk::Skip => None,
+    }
+}
+
+/// Whether turns are those of urgency and submission, and nothing else keeps anybody back.
+fn is_in_order(policy: &Policy) -> bool {
+    policy.queue.source == Source::Global
         && policy.placement.ladder == [Rung::Free]
         && policy.queue.limits == Limits::default()
-        && policy.queue.reservations == Reservations::Replanned
         && policy.queue.replan_every.is_none()
         // Whoever waits too long is before the first.
         && policy.queue.reserve_after.is_none()
         && policy.priority.order == ["urgency"]
+}
+
+/// Those of a line who begin.
+fn starts<'o>(queue: Queue<'_>, outcome: &'o Outcome) -> BTreeMap<JobId, &'o Arc<ResourceSet>> {
+    let verdicts = outcome.verdicts.iter();
+    let starts = verdicts.filter_map(|(job, verdict)| match verdict {
+        Verdict::Start(set) => Some((*job, set)).filter(|_| queue.wants.contains_key(job)),
+        Verdict::Never(_) | Verdict::Preempt { .. } => None,
+    });
+    starts.collect()
+}
+
+/// Whether one of a line waits on.
+fn waits(queue: Queue<'_>, outcome: &Outcome, job: JobId, want: &Want) -> bool {
+    let decided = outcome.verdicts.iter().any(|(other, _)| *other == job);
+    want.request.takes == Takes::Resources && !queue.held.contains_key(&job) && !decided
 }
 
 /// The rule broken: nobody is promised anything.
@@ -326,6 +469,27 @@ fn greedy(text: &str) -> Arc<str> {
             "preset = \"fcfs\"\nqueue.walk = \"skip\"".into()
         }
         _ => text.into(),
+    }
+}
+
+/// The rule broken: where nobody may pass the first, whoever fits does.
+fn hasty(text: &Arc<str>) -> Arc<str> {
+    match read(text) {
+        Ok(policy) if policy.queue.walk == Walk::Stop => {
+            "preset = \"fcfs\"\nqueue.walk = \"skip\"".into()
+        }
+        _ => Arc::clone(text),
+    }
+}
+
+/// The rule broken: what is promised is promised anew in each pass.
+fn anew(text: &Arc<str>) -> Arc<str> {
+    match read(text) {
+        Ok(mut policy) if policy.queue.reservations == Reservations::Kept => {
+            policy.queue.reservations = Reservations::Replanned;
+            print(&policy).into()
+        }
+        _ => Arc::clone(text),
     }
 }
 

@@ -475,6 +475,7 @@ impl Instance {
             Pace::Random(_) => *nature.random.pick(&[1, 2, 64]),
         };
         let (outcome, checked) = leader.planner.plan(now, steps);
+        nature.heads.add(leader.planner.tally());
         if let Err(sentence) = checked {
             nature.fail(id, sentence);
         }

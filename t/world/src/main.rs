@@ -17,6 +17,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use eddy_wire::time::Span;
 use eddy_world::broken::Rule;
+use eddy_world::heads::Tally;
 use eddy_world::swarm::{self, Ran, Shape};
 use eddy_world::trial::cheat::{self, Cheat, Duel};
 use eddy_world::trial::fair::{Mix, each_half_life};
@@ -234,6 +235,7 @@ struct Totals {
     instances: u64,
     /// Taken by queue instances while the root was away, and begun without it.
     taken: (u64, u64),
+    heads: Tally,
     failed: Vec<(u64, String)>,
 }
 
@@ -278,6 +280,7 @@ fn add(totals: &mut Totals, seed: u64, ran: Ran) {
     totals.instances += ran.instances;
     totals.taken.0 += ran.taken.0;
     totals.taken.1 += ran.taken.1;
+    totals.heads.add(ran.heads);
     totals
         .failed
         .extend(ran.finding.map(|sentence| (seed, sentence)));
@@ -304,6 +307,13 @@ fn report(options: &Options, totals: &Totals, seconds: f64) -> ExitCode {
         "{} instances, {} jobs, {} records, {} steps in {seconds:.1} s",
         totals.instances, totals.jobs, totals.records, totals.steps
     );
+    let Tally {
+        passes,
+        judged,
+        promises,
+    } = totals.heads;
+    println!("{passes} passes let somebody start while another waited, {judged} were judged");
+    println!("{promises} promised starts were held against what was promised before");
     let (taken, began) = totals.taken;
     if taken > 0 {
         println!("{taken} jobs were taken while the root was away, {began} began without it");

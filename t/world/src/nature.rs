@@ -26,6 +26,7 @@ use crate::broken::Rule;
 use crate::call::About;
 use crate::clock::{Machine, Reading};
 use crate::fault::Fault;
+use crate::heads::Tally;
 use crate::nested::Within;
 use crate::oracle::{Kin, Living, Oracle, places};
 use crate::pipe::{PipeId, Pipes, Post, Side};
@@ -256,6 +257,8 @@ pub struct Nature {
     pub labels: Vec<String>,
     /// The rule broken on purpose, if one is.
     pub broken: Option<Rule>,
+    /// What of the passes of all planners was judged.
+    pub heads: Tally,
     /// What crosses instances, and its judge.
     pub tree: Kin,
     /// When the faults were over.
@@ -286,6 +289,7 @@ impl Nature {
             oracles: vec![Oracle::new(grace)],
             labels: vec![String::new()],
             broken: None,
+            heads: Tally::default(),
             tree: Kin::default(),
             calm: None,
             transcript: Transcript::Off,
@@ -333,7 +337,9 @@ impl Nature {
                 Some(pass) => self.is_passed(instance, job, (submit, pass)),
                 None => Ok(()),
             },
-            Kind::Alloc(grant) => self.fits(instance, job, &grant.set),
+            Kind::Alloc(grant) => self
+                .fits(instance, job, &grant.set)
+                .and_then(|()| self.starts_on_arrival(instance, job, &grant.set)),
             Kind::GrantChanged(grant) => self
                 .goes_on_as_held(instance, job, &grant.set)
                 .and_then(|()| self.is_still_below(instance, job)),

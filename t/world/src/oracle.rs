@@ -4,6 +4,7 @@
 //! broken promise is kept as one sentence, and ends the run. It reads nothing of the modules' state:
 //! only what they gave away.
 
+mod arrival;
 mod charges;
 mod filtered;
 mod forgetting;

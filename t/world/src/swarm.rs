@@ -21,6 +21,7 @@ use crate::broken::Rule;
 use crate::client::OWNER;
 use crate::fault::{Drawn, Fault, Source, TreeFault};
 use crate::filter;
+use crate::heads::Tally;
 use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::random::Random;
@@ -51,6 +52,8 @@ pub struct Ran {
     pub instances: u64,
     /// How many jobs queue instances took while the root was away, and how many of them began so.
     pub taken: (u64, u64),
+    /// Passes that let somebody start while another waited on, and how many of them were judged.
+    pub heads: Tally,
     /// A sum of everything recorded, to compare two runs by.
     pub digest: u64,
     /// The first broken promise.
@@ -106,6 +109,7 @@ fn finish(mut world: World) -> (Ran, Vec<String>) {
         jobs: jobs(&world),
         instances: world.instances.len() as u64,
         taken: taken(&world),
+        heads: world.nature.heads,
         digest: digest(&world),
         finding: world.finding().map(str::to_owned).or(panicked),
     };

@@ -267,6 +267,28 @@ fn a_head_that_is_delayed_by_those_who_pass() {
 }
 
 #[test]
+fn a_head_that_is_delayed_where_queues_have_instances() {
+    let sentences = ["passes it, and it starts at"];
+    found_in(Shape::Queues, "head-delayed", &sentences);
+}
+
+#[test]
+fn somebody_who_passes_where_nobody_may() {
+    found_in(
+        Shape::Queues,
+        "order-unheard",
+        &["passes it, and nobody may"],
+    );
+}
+
+#[test]
+fn a_promise_that_moves_though_nobody_came_before() {
+    // Few policies promise anything for good, and mostly to one who is first.
+    let sentences = ["was promised a start at"];
+    found_from(1_190, Shape::Queues, "promises-anew", &sentences);
+}
+
+#[test]
 fn what_lives_on_a_node_that_was_declared_dead() {
     // A shell that hangs has work in few of them.
     found_from(450, Shape::Trees, "dead-spared", &["while its task"]);
@@ -354,6 +376,13 @@ fn an_instance_that_does_not_wait_for_its_parent() {
         "alone-at-once",
         &["begins without the parent, which is silent for"],
     );
+}
+
+#[test]
+fn a_job_that_is_passed_ahead_of_what_it_needs() {
+    // How it ended is then told otherwise than it did, too.
+    let other = Some("ended with");
+    found_beside(Shape::Queues, "ends-foretold", other, &["ahead: job"]);
 }
 
 #[test]

@@ -48,10 +48,10 @@ pub(super) fn patient(text: &Arc<str>) -> Arc<str> {
 impl Watched {
     /// Nobody who starts has one start later that alone has waited too long.
     pub(super) fn check_overdue(&mut self, outcome: &Outcome, now: Time) -> Result<(), String> {
-        let policy = self.policy.as_deref().and_then(|text| read(text).ok());
+        let policy = self.policy.as_ref().map(|(_, policy)| policy);
         let policy = policy.filter(|policy| is_judged(policy) && self.is_plain());
         let known = std::mem::take(&mut self.overdue.due);
-        let rules = policy.and_then(|policy| Some((policy.queue.reserve_after?, alone(&policy))));
+        let rules = policy.and_then(|policy| Some((policy.queue.reserve_after?, alone(policy))));
         let Some((after, alone)) = rules else {
             return Ok(());
         };

@@ -96,7 +96,7 @@ impl Instance {
             }
             ToParent::Told(told) if broken::unreturned(nature, &told) => {}
             ToParent::Told(told) => {
-                let jobs = vec![*told];
+                let jobs = vec![broken::told(nature, *told)];
                 let request = child::ToldRequest { child, jobs };
                 self.ask_parent::<child::Told>(nature, Asked::Told, &request, Bytes::new());
             }

@@ -85,7 +85,7 @@ impl Ledger {
     }
 
     /// The job that is the declared instance of that name and holds something.
-    pub(super) fn ground(&self, name: &str) -> Option<JobId> {
+    pub(crate) fn ground(&self, name: &str) -> Option<JobId> {
         let is_it = |job: &JobId| {
             let work = &self.jobs[job].submit.spec.request.work;
             matches!(work, Work::Instance { name: Some(own) } if own == name)
