@@ -69,17 +69,12 @@ use crate::walk::{Agenda, Blocked, LAST, Progress, Rules, Verdict as Found};
 use gangs::Gangs;
 use hindsight::Hindsight;
 use preempt::Among;
+use reline::{Lined, Order};
 use rows::Rows;
 use taking::Taking;
 
 /// Jobs looked at for each verdict that may be given.
 const LOOKS: u64 = 64;
-
-/// So many are lined up anew at every pass whose order may have changed; more of them once in a
-/// while.
-const RELINED_MAX: usize = 1000;
-/// That while, where usage changed.
-const RELINE: Span = Span::seconds(1);
 
 /// Plans by a policy over the state its deltas describe. Holds no clock.
 pub struct Planner {
@@ -144,20 +139,6 @@ struct Holding {
     certainty: Certainty,
 }
 
-/// Since when the order of those who wait is true.
-#[derive(Clone, Copy, Debug)]
-struct Lined {
-    at: Time,
-    order: Order,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    True,
-    /// Somebody started or ended since.
-    Moved,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Certainty {
     /// A verdict said so; it is not known to be recorded.
@@ -208,10 +189,7 @@ impl Planner {
             table: Table::new(&policy),
             rows: Rows::new(&turns),
             turns,
-            lined: Lined {
-                at: Time(0),
-                order: Order::True,
-            },
+            lined: Lined::new(),
             occupancy: Occupancy::new(&policy),
             policy,
             waiting: BTreeMap::new(),

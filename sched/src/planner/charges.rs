@@ -11,7 +11,7 @@ use eddy_wire::plan::Owner;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
-use super::{Certainty, Holding, Order, Planner};
+use super::{Certainty, Holding, Planner};
 
 impl Planner {
     /// A planner by the same policy for nodes that are set aside: it knows which ranks are in
@@ -68,7 +68,7 @@ impl Planner {
     pub(super) fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Time) -> f64 {
         self.turns.began(owner, set, since);
         self.occupancy.accounts_mut().began(owner, set);
-        self.lined.order = Order::Moved;
+        self.lined.moved();
         self.turns.rate(owner, set)
     }
 
@@ -91,7 +91,7 @@ impl Planner {
     pub(super) fn ended(&mut self, owner: &Owner, set: &ResourceSet) {
         self.turns.ended(owner, set);
         self.occupancy.accounts_mut().ended(owner, set);
-        self.lined.order = Order::Moved;
+        self.lined.moved();
     }
 }
 

@@ -7,15 +7,58 @@ use std::collections::BTreeMap;
 
 use eddy_wire::id::JobId;
 use eddy_wire::plan::{Mover, SharesTold};
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 use super::charges::paid;
 use super::rows::Apart;
-use super::{Lined, Order, Pass, Place, Planner, RELINE, RELINED_MAX, Rows, Waiting};
+use super::{Pass, Place, Planner, Rows, Waiting};
 use crate::policy::{Reservations, Source, Walk, read};
 use crate::table::Table;
 use crate::turns::{Drift, Turn};
 use crate::walk::{Agenda, Rules};
+
+/// So many who wait and who hold something are lined up anew at each start and end.
+const RELINED_MAX: u64 = 1000;
+/// So many more of them for each start and end since the last time: within a pass one account has at most a
+/// part of the machine before its turn is looked at again, and what a start costs is bounded.
+const RELINED_EACH: u64 = 250;
+/// All of them after so long for each: a sixth of a core at most is spent on it.
+const RELINE_EACH: Span = Span(1);
+/// All of them after this while in any case.
+const RELINE: Span = Span::seconds(1);
+
+/// Since when the order of those who wait is true.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lined {
+    pub(super) at: Time,
+    pub(super) order: Order,
+    /// How many started and ended since.
+    moves: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    True,
+    /// Somebody started or ended since.
+    Moved,
+}
+
+impl Lined {
+    /// Nobody waits.
+    pub(super) fn new() -> Lined {
+        Lined {
+            at: Time(0),
+            order: Order::True,
+            moves: 0,
+        }
+    }
+
+    /// Somebody started or ended.
+    pub(super) fn moved(&mut self) {
+        self.order = Order::Moved;
+        self.moves += 1;
+    }
+}
 
 impl Planner {
     /// Makes the order of those who wait anew if it may not be true any more: by time, by what
@@ -25,7 +68,7 @@ impl Planner {
         let is_due = match (self.turns.drift(), self.lined.order) {
             (Drift::None, _) => false,
             (Drift::Time, _) | (Drift::Usage, Order::True) => rest >= self.policy.priority.refresh,
-            (Drift::Usage, Order::Moved) => self.waiting.len() <= RELINED_MAX || rest >= RELINE,
+            (Drift::Usage, Order::Moved) => self.is_affordable(rest),
         };
         if !is_due {
             return;
@@ -39,13 +82,25 @@ impl Planner {
         self.lined = Lined {
             at: now,
             order: Order::True,
+            moves: 0,
         };
+    }
+
+    /// Whether so much has changed, or so much time has passed, that it costs little to go over all of them.
+    fn is_affordable(&self, rest: Span) -> bool {
+        let held = self.holdings.len() + self.charged.len();
+        let all = self.waiting.len() as u64 + held as u64;
+        let after = RELINE.min(Span(RELINE_EACH.0.saturating_mul(all.cast_signed())));
+        rest >= after || all <= RELINED_MAX + RELINED_EACH.saturating_mul(self.lined.moves)
     }
 
     /// Makes what everybody is due anew.
     fn settle(&mut self, now: Time) {
         let held = self.holdings.values().chain(self.charged.values());
-        let held = held.filter_map(|one| Some((one.owner.as_ref()?, one.rate, one.until)));
+        // Up to their limits: what is kept free for their end beyond these nobody is due to use.
+        let cleanup = self.cleanup();
+        let limit = |until: Time| Time(until.0.saturating_sub(cleanup.0));
+        let held = held.filter_map(|one| Some((one.owner.as_ref()?, one.rate, limit(one.until))));
         self.turns.settle(self.owners.keys(), held, now);
     }
 

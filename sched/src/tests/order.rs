@@ -109,6 +109,34 @@ fn a_pass_with_all_free_gives_each_user_the_same() {
     assert_eq!((started.len(), first), (10, 5), "{started:?}");
 }
 
+/// As after an outage: all nodes are free, and more wait than are lined up anew at each start.
+#[test]
+fn a_pass_with_all_free_gives_each_user_the_same_however_many_wait() {
+    const EACH: u64 = 4000;
+    let whose = |job: JobId| 1 + u32::from(job.0 > EACH);
+    let mut planner = planner("preset = \"flux\"", 1000);
+    for job in 1..=2 * EACH {
+        let job = JobId(job);
+        planner.apply(Delta::Want(job, want(whose(job), 16)));
+    }
+    let started = starts(&mut planner, NOW, whose);
+    let first = started.iter().filter(|job| **job <= EACH).count();
+    assert_eq!(started.len(), 1000);
+    assert!((475..=525).contains(&first), "{first} of 1000");
+}
+
+/// What is kept free beyond a limit is nobody's use.
+#[test]
+fn what_runs_is_planned_to_use_what_it_may_up_to_its_limit() {
+    let mut planner = planner("preset = \"flux\"", 1);
+    planner.apply(Delta::Want(JobId(1), want(1, 16)));
+    assert_eq!(starts(&mut planner, NOW, |_| 1), [1]);
+    planner.apply(Delta::Shares(1));
+    let told = planner.plan(NOW, 1000).shares.expect("asked for");
+    let planned: Vec<f64> = told.rows.iter().map(|row| row.planned).collect();
+    assert_eq!(planned, [14_400.0, 14_400.0], "four cores for an hour");
+}
+
 /// All of a machine is promised to a user for whom it runs already; then comes one who had nothing.
 #[test]
 fn a_promise_is_given_up_for_who_came_later_and_is_due_more() {
