@@ -20,3 +20,5 @@ pub mod instance;
 pub mod socket;
 
 pub mod users;
+
+pub mod contest;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use eddy_cli_tests::contest;
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
 use serde_json::{Value, json};
@@ -423,6 +424,16 @@ fn core_seconds_follow_the_shares_and_a_change_of_them() -> Tested {
     let (a, b) = contest(&instance, 120)?;
     let part = b as f64 / (a + b) as f64;
     assert!(is_due(part), "b got {part} of {a} and {b}");
+    Ok(())
+}
+
+/// More wait than are put in order at each start. `eddy-cli-tests shares` is the same for a minute.
+#[test]
+fn core_seconds_follow_the_shares_through_two_queue_instances() -> Tested {
+    let played = contest::play(7)?;
+    for had in [played.before, played.after] {
+        assert!(had.off() <= 0.05, "{played:?}");
+    }
     Ok(())
 }
 
