@@ -113,7 +113,9 @@ impl Instance {
         Ok(())
     }
 
-    fn state(&self) -> PathBuf {
+    /// Where it keeps its state.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
 

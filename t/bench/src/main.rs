@@ -15,6 +15,7 @@ mod link;
 mod listing;
 mod machine;
 mod memory;
+mod moving;
 mod nest;
 mod pass;
 mod pending;
@@ -102,6 +103,8 @@ const BENCHES: &[Bench] = &[
         about: "100,000 jobs over 1,000 fake nodes, flat and by four queue instances: CPU for each" },
     Bench { name: "pass-start", needs: Needs::Eddy, run: pass::start,
         about: "how much later a job starts that is passed down" },
+    Bench { name: "move", needs: Needs::Eddy, run: moving::run,
+        about: "an idle node that goes over to the queue instance whose job needs it" },
     Bench { name: "why", needs: Needs::Eddy, run: pending::why,
         about: "why one of 10,000 that wait does" },
     Bench { name: "crowd", needs: Needs::Eddy, run: crowd::run,

@@ -42,7 +42,11 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-fn ping(instance: &Instance, rank: &str, count: &str) -> anyhow::Result<f64> {
+/// The median round trip of `count` pings, in microseconds.
+///
+/// # Errors
+/// The rank does not answer.
+pub fn ping(instance: &Instance, rank: &str, count: &str) -> anyhow::Result<f64> {
     let text = instance.output(&["ping", rank, "--count", count, "--interval", "0", "--json"])?;
     let mut took = Vec::new();
     for pong in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
