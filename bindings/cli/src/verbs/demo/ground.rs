@@ -116,6 +116,11 @@ impl Ground {
         Ok(path.to_owned())
     }
 
+    /// The state directory of a node of the root that is not its leader's.
+    pub fn node(&self, rank: u32) -> PathBuf {
+        self.statedir.join("ranks").join(rank.to_string())
+    }
+
     /// The leader of the root.
     pub fn leader(&self) -> &Leader {
         &self.leader

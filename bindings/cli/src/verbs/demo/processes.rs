@@ -1,7 +1,7 @@
 //! The processes of a demo: those that name its directory, on their command line, in
 //! their environment or as where they work.
 //!
-//! Called by `ground` and `survive`. It never signals a number alone: between the look and
+//! Called by `ground`, `survive` and `victims`. It never signals a number alone: between the look and
 //! the signal another process may have come by it.
 
 use std::fs;
@@ -29,6 +29,17 @@ pub fn naming(directory: &Path) -> Vec<Found> {
 pub fn carrying(name: &str, directory: &Path) -> Vec<Found> {
     let wanted = [name.as_bytes(), b"=", directory.as_os_str().as_bytes()].concat();
     all(|pid| holds(pid, "environ", &wanted))
+}
+
+/// Kills the process of this number if it names the directory; whether it was there.
+pub fn kill(pid: u32, directory: &Path) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let held = pid.and_then(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)));
+    // The number is held now: is it still whom it was?
+    held.is_some_and(|(pid, pidfd)| {
+        names(pid, directory.as_os_str().as_bytes())
+            && pidfd_send_signal(&pidfd, Signal::KILL).is_ok()
+    })
 }
 
 /// Ends every process that names the directory, however often they start others.

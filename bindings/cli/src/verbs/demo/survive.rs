@@ -1,5 +1,5 @@
-//! `eddy demo survive`: a tree of instances works while its leaders are killed, one
-//! every three seconds.
+//! `eddy demo survive`: a tree of instances works while its leaders and the agents of its nodes are
+//! killed, one every three seconds.
 //!
 //! Jobs are counted by what they leave behind of themselves (`evidence`), who is killed is
 //! `victims`' to say.
@@ -49,20 +49,21 @@ const MARK: &str = "EDDY_DEMO_JOB_OF";
 /// Where the jobs leave their lines, in the directory of the demo.
 const RAN: &str = "ran";
 
-/// Kill a leader every three seconds while jobs run, and count what is lost
+/// Kill a leader or an agent every three seconds while jobs run, and count what is lost
 ///
 /// Starts a root of three made-up hosts with an elastic queue instance, and in it a user's workflow
 /// that is an instance with another one in it; feeds all four with jobs of a fraction of a second,
 /// each of which writes to a file of its own when it begins and when it ends. Every three seconds one
-/// of their leaders is killed with SIGKILL, chosen by chance: the root's is started again by this
-/// command, the others' by their shells, which do that three times a minute and no more, so none of
-/// those is chosen more often and the root's turn comes oftener.
+/// of their leaders, or the agent of a host, is killed with SIGKILL, chosen by chance: the root's is
+/// started again by this command, the others' by their shells and agents by the root's leader, which do
+/// that three times a minute and no more, so none of those is chosen more often and the root's turn comes
+/// oftener.
 /// At the end jobs submitted, run, lost and doubled are counted, and processes that outlive what they
 /// were of; the exit code is 1 if any of the last three is not 0. Ctrl-C ends it before, and all it
 /// has started.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How long jobs are submitted and leaders killed, in seconds
+    /// How long jobs are submitted and leaders and agents killed, in seconds
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = number(6..=600_u64))]
     seconds: u64,
 }
@@ -122,7 +123,7 @@ fn start() -> anyhow::Result<Ground> {
 fn conclude(count: &Count, orphans: usize, struck: &str, took: Duration) -> anyhow::Result<u8> {
     tell(format!(
         "{} jobs submitted, {} ran, {} lost, {} doubled, {orphans} orphaned processes; \
-         leaders killed: {struck}; in {:.1} s",
+         {struck}; in {:.1} s",
         count.submitted,
         count.ran,
         count.lost.len(),
@@ -205,6 +206,7 @@ async fn survive(
                 .into_iter()
                 .zip(subs.iter().map(|sub| sub.client.clone())),
         ),
+        (1..NODES).map(|rank| (rank, ground.node(rank))),
     );
     let until = Instant::now() + lasts;
     let targets = [("root", &root, None), (QUEUE, &root, Some(QUEUE))];

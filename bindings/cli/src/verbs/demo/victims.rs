@@ -1,19 +1,26 @@
-//! Whose leader is killed next, and how: by SIGKILL, as the kernel might.
+//! Whose leader is killed next, or which node's agent, and how: by SIGKILL, as the kernel might.
 //!
 //! Called by `survive`. A shell starts a leader again only so often in a minute; then its
-//! instance ends. Whose leader has been killed so often has its turn later.
+//! instance ends. Whose leader has been killed so often has its turn later, and so has an agent.
 
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use eddy_brokerd::agent::LOCK_NAME;
 use eddy_client::Client;
+use eddy_wire::id::Rank;
+use eddy_wire::message::Target;
 use eddy_wire::services::instance::{Ping, PingRequest};
 use eddy_wire::shell::{RESTART_WINDOW, RESTARTS_MAX};
 
 use super::dice::Dice;
-use super::ground::Ground;
+use super::ground::{Ground, LOOK};
+use super::processes;
 
+/// How long a node may take until its rank answers again.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// How much longer than its shell this command remembers a kill: they count from the leader's end.
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -31,7 +38,14 @@ impl Child {
     }
 }
 
-/// Whether a leader that was killed at these times may be killed now.
+/// The agent of a node of the root.
+struct Agent {
+    rank: u32,
+    statedir: PathBuf,
+    killed: Vec<Instant>,
+}
+
+/// Whether a leader or an agent that was killed at these times may be killed now.
 fn within_limit(killed: &[Instant], now: Instant) -> bool {
     let window = Duration::from_micros(RESTART_WINDOW.0.unsigned_abs()) + MARGIN;
     let recent = killed.iter().filter(|at| now - **at < window);
@@ -43,24 +57,32 @@ fn within_limit(killed: &[Instant], now: Instant) -> bool {
 enum Turn {
     Root,
     Child(usize),
+    Agent(usize),
 }
 
-/// All leaders of a tree.
+/// All leaders of a tree, and the agents of its nodes.
 pub struct Victims {
     root: Client,
     killed: usize,
     children: Vec<Child>,
+    agents: Vec<Agent>,
     dice: Dice,
     /// Each has a turn before any has another.
     round: Vec<Turn>,
 }
 
 impl Victims {
-    /// The root's and those of these instances.
+    /// The root's, those of these instances, and agents on these nodes by their state directories.
     pub fn new(
         root: Client,
         children: impl IntoIterator<Item = (&'static str, Client)>,
+        nodes: impl IntoIterator<Item = (u32, PathBuf)>,
     ) -> Victims {
+        let agent = |(rank, statedir)| Agent {
+            rank,
+            statedir,
+            killed: Vec::new(),
+        };
         let child = |(name, client)| Child {
             name,
             client,
@@ -70,6 +92,7 @@ impl Victims {
             root,
             killed: 0,
             children: children.into_iter().map(child).collect(),
+            agents: nodes.into_iter().map(agent).collect(),
             dice: Dice::any(),
             round: Vec::new(),
         }
@@ -81,6 +104,7 @@ impl Victims {
     /// It does not come back.
     pub async fn strike(&mut self, ground: &mut Ground) -> anyhow::Result<String> {
         let (who, pid, died, client) = match self.next() {
+            Turn::Agent(at) => return self.agents[at].strike(&self.root, ground).await,
             Turn::Root => {
                 let (pid, died) = (ground.leader().pid(), Instant::now());
                 ground.strike()?;
@@ -111,22 +135,87 @@ impl Victims {
             .iter()
             .map(|child| (child.name, child.killed.len()));
         let all = [("root", self.killed)].into_iter().chain(children);
-        let parts: Vec<String> = all.map(|(name, times)| format!("{name} {times}")).collect();
-        parts.join(", ")
+        let leaders: Vec<String> = all.map(|(name, times)| format!("{name} {times}")).collect();
+        let agent = |one: &Agent| format!("node {} {}", one.rank, one.killed.len());
+        let agents: Vec<String> = self.agents.iter().map(agent).collect();
+        format!(
+            "leaders killed: {}; agents killed: {}",
+            leaders.join(", "),
+            agents.join(", ")
+        )
     }
 
     fn next(&mut self) -> Turn {
         if self.round.is_empty() {
             let children = (0..self.children.len()).map(Turn::Child);
-            self.round = [Turn::Root].into_iter().chain(children).collect();
+            let agents = (0..self.agents.len()).map(Turn::Agent);
+            self.round = [Turn::Root]
+                .into_iter()
+                .chain(children)
+                .chain(agents)
+                .collect();
             self.dice.shuffle(&mut self.round);
         }
         match self.round.pop() {
             Some(Turn::Child(at)) if self.children[at].comes_back() => Turn::Child(at),
+            Some(Turn::Agent(at)) if self.agents[at].comes_back() => Turn::Agent(at),
             // The root's leader is started again by this command, as often as need be.
             _ => Turn::Root,
         }
     }
+}
+
+impl Agent {
+    /// Whether the leader would start it again at once.
+    fn comes_back(&self) -> bool {
+        within_limit(&self.killed, Instant::now())
+    }
+
+    /// Kills it, waits until the next one's rank answers, and says so. Its tasks are its shell's, and go on.
+    async fn strike(&mut self, root: &Client, ground: &Ground) -> anyhow::Result<String> {
+        let (rank, until) = (self.rank, Instant::now() + ANSWERS_WITHIN);
+        let pid = self.pid()?;
+        ensure!(
+            processes::kill(pid, ground.path()),
+            "agent {pid} of node {rank} is not there"
+        );
+        let died = Instant::now();
+        self.killed.push(died);
+        while !self.answers_anew(pid, root).await {
+            ensure!(
+                Instant::now() < until,
+                "node {rank} did not come back after its agent was killed"
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(format!(
+            "killed agent {pid} of node {rank}; the next one answered after {:.0} ms",
+            died.elapsed().as_secs_f64() * 1e3
+        ))
+    }
+
+    /// The process that has the lock of the rank.
+    fn pid(&self) -> anyhow::Result<u32> {
+        pid_in(&self.statedir.join(LOCK_NAME))
+    }
+
+    /// Whether another than this one hosts the rank, and the leader reaches it.
+    async fn answers_anew(&self, before: u32, root: &Client) -> bool {
+        let request = PingRequest::default();
+        let asked = Target::Rank(Rank(self.rank));
+        self.pid().is_ok_and(|pid| pid != before)
+            && root
+                .call_target::<Ping>(&request, asked)
+                .await
+                .is_ok_and(|pong| pong.rank == Rank(self.rank))
+    }
+}
+
+/// The number at the beginning of a lock.
+fn pid_in(lock: &Path) -> anyhow::Result<u32> {
+    let text = std::fs::read_to_string(lock).with_context(|| lock.display().to_string())?;
+    let pid = text.split_whitespace().next().unwrap_or_default();
+    pid.parse().with_context(|| lock.display().to_string())
 }
 
 /// Kills the leader at the other end of a fresh connection: its number.
