@@ -79,7 +79,8 @@ pub struct Terms {
     /// or, not and brackets (RFC 35); given again, all of it holds (in Slurm it is `constraint`)
     #[arg(long, alias = "constraint", value_name = "QUERY", value_parser = constraint, action = ArgAction::Append, allow_hyphen_values = true, help_heading = "Resources")]
     pub requires: Vec<Constraint>,
-    /// Time limit: minutes, or a duration with unit (30s, 5m, 1.5h, 2d)
+    /// Time limit: minutes, a duration with unit (30s, 5m, 1.5h, 2d), or M:SS, H:MM:SS, D-HH[:MM[:SS]] as
+    /// in Slurm
     #[arg(short = 't', long, value_name = "FSD", help_heading = "Resources")]
     pub time_limit: Option<String>,
     /// Send all tasks this signal (USR1 by default) so long (60s) before their time limit ends them; a

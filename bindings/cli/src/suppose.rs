@@ -124,14 +124,14 @@ mod tests {
             "0",
             "-1",
             "1x",
-            "1:00:00",
+            "1:60:00",
             "99999999999",
         ] {
             assert_eq!(
                 said(&format!("time={time}")),
                 format!(
-                    "--if: time: `{time}` given; allowed are minutes (90), or a number with ms, s, m, h or d \
-                     (1.5h), over 0 and up to 4294967295 s"
+                    "--if: time: `{time}` given; allowed are minutes (90), a number with ms, s, m, h or d \
+                     (1.5h), or M:SS, H:MM:SS and D-HH[:MM[:SS]], over 0 and up to 4294967295 s"
                 )
             );
         }

@@ -17,13 +17,42 @@ pub fn now() -> Time {
 }
 
 /// What a time limit may be, but for `inf`.
-pub const LIMITS: &str =
-    "minutes (90), or a number with ms, s, m, h or d (1.5h), over 0 and up to 4294967295 s";
+pub const LIMITS: &str = "minutes (90), a number with ms, s, m, h or d (1.5h), or M:SS, H:MM:SS and D-HH[:MM[:SS]], over 0 and up \
+     to 4294967295 s";
 
 /// A time limit, of [`LIMITS`] or without end.
 pub fn limit(text: &str) -> Option<Fsd> {
     let limit = parse_minutes_or_fsd(text).ok();
+    let limit = limit.or_else(|| clocked(text).map(Fsd::Finite));
     limit.filter(|limit| matches!(limit, Fsd::Finite(1..=NUMBER_MAX) | Fsd::Infinite))
+}
+
+/// A length of time with colons, as Slurm and PBS have it; with days in front as Slurm has it. Only what
+/// cannot be read as Flux's: a number alone is not. The first field may be any number.
+fn clocked(text: &str) -> Option<i64> {
+    let (days, rest) = match text.split_once('-') {
+        Some((days, rest)) => (Some(days), rest),
+        None => (None, text),
+    };
+    let fields: Vec<&str> = days.into_iter().chain(rest.split(':')).collect();
+    // What each of them counts, in seconds.
+    let units: &[i64] = match (days, fields.len()) {
+        (Some(_), 2..=4) => &[86_400, 3600, 60, 1],
+        (None, 2) => &[60, 1],
+        (None, 3) => &[3600, 60, 1],
+        _ => return None,
+    };
+    let mut seconds: i64 = 0;
+    for (at, (field, unit)) in fields.iter().zip(units).enumerate() {
+        let number: u32 = field.parse().ok().filter(|_| !field.starts_with('+'))?;
+        // As many as make one of the field before.
+        let below = at.checked_sub(1).map(|before| units[before] / unit);
+        if below.is_some_and(|below| i64::from(number) >= below) {
+            return None;
+        }
+        seconds += i64::from(number) * unit;
+    }
+    seconds.checked_mul(SECOND)
 }
 
 /// A length of time that is not 0 and ends; `option` is what gave it.
@@ -228,6 +257,24 @@ mod tests {
         let minute = 60 * SECOND;
         assert_eq!(limit("90"), Some(Fsd::Finite(90 * minute)));
         assert_eq!(limit("inf"), Some(Fsd::Infinite));
+        let second = SECOND;
+        for (clock, micros) in [
+            ("10:00", 10 * minute),
+            ("90:30", 90 * minute + 30 * second),
+            ("1:30:00", 90 * minute),
+            ("36:00:00", 36 * 60 * minute),
+            ("0:00:05", 5 * second),
+            ("2-12", 60 * 60 * minute),
+            ("1-00:30", (24 * 60 + 30) * minute),
+            ("1-00:30:01", (24 * 60 + 30) * minute + second),
+        ] {
+            assert_eq!(limit(clock), Some(Fsd::Finite(micros)), "{clock}");
+        }
+        for wrong in [
+            "0:00", "1:60", "1:2:3:4", "1-24", ":30", "1:", "1:+5", "-1:00", "1.5:00", "1-2-3",
+        ] {
+            assert_eq!(limit(wrong), None, "{wrong}");
+        }
         for wrong in ["0", "-1", "1x", "", "99999999999"] {
             assert_eq!(limit(wrong), None, "{wrong}");
             assert!(length("--duration", wrong).is_err(), "{wrong}");
