@@ -5,6 +5,7 @@ mod account_values;
 mod accounts;
 mod admission;
 mod autonomy;
+mod batch;
 mod control;
 mod demo;
 mod dependencies;

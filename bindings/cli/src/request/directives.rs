@@ -9,6 +9,11 @@ use thiserror::Error;
 /// The tags of a sentinel, as RFC 36 spells its own.
 const TAGS: &[&str] = &["eddy:", "EDDY:", "flux:", "FLUX:"];
 
+/// How lines begin by which other schedulers are told.
+const FOREIGN: &[&str] = &[
+    "#SBATCH", "#PBS", "#BSUB", "#MSUB", "#OAR", "#COBALT", "#PJM",
+];
+
 /// A word of a directive and the line of the script it stands on, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
@@ -82,6 +87,34 @@ pub fn words(script: &str) -> Result<Vec<Word>, DirectiveError> {
         }
     }
     Ok(words)
+}
+
+/// Lines that look like directives and are none: those of other schedulers, and ours without the colon. How
+/// many they are, and the first.
+pub fn unread(script: &str) -> Option<(usize, &str)> {
+    let mut lines = script.lines().filter(|line| is_unread(line));
+    let first = lines.next()?;
+    Some((1 + lines.count(), first))
+}
+
+fn is_unread(line: &str) -> bool {
+    let is_foreign = |tag: &&str| {
+        let rest = line.strip_prefix(*tag);
+        rest.is_some_and(|rest| rest.starts_with([' ', '\t']))
+    };
+    if FOREIGN.iter().any(is_foreign) {
+        return true;
+    }
+    let Some((tag, rest)) = line
+        .strip_prefix('#')
+        .and_then(|text| text.trim_start().split_once([' ', '\t']))
+    else {
+        return false;
+    };
+    let name = tag.trim_end_matches(':').to_ascii_lowercase();
+    ["eddy", "flux"].contains(&name.as_str())
+        && !TAGS.contains(&tag)
+        && rest.trim_start().starts_with('-')
 }
 
 /// Number and text of each directive, without its sentinel.
@@ -332,6 +365,29 @@ mod tests {
             refused("# eddy: -N1\n# flux: -N1\n")
                 .starts_with("line 2: directives begin with `# eddy:`")
         );
+    }
+
+    #[test]
+    fn what_others_read_and_what_only_looks_like_ours_is_counted() {
+        let script = "#!/bin/sh\n#SBATCH -N2\n#SBATCH --time=10\n# eddy: -n1\necho\n#SBATCH -n4\n";
+        assert_eq!(unread(script), Some((3, "#SBATCH -N2")));
+        for line in [
+            "#PBS -l walltime=1:00:00",
+            "# eddy -N2",
+            "#FLUX -N2",
+            "# Flux: -n1",
+        ] {
+            assert_eq!(unread(line), Some((1, line)), "{line}");
+        }
+        for line in [
+            "# eddy: -N2",
+            "#flux: -N2",
+            "# flux runs this - or eddy",
+            "#SBATCHES",
+            "##SBATCH -N2",
+        ] {
+            assert_eq!(unread(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -4,11 +4,13 @@ use std::io::{IsTerminal, Read};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use clap::{Args as _, Command};
 use eddy_wire::jobspec::JOBSPEC_BYTES_MAX;
 
 use super::submit::{print_ids, submitted, wait};
 use crate::output;
 use crate::request::Stdin;
+use crate::request::directives::unread;
 use crate::request::eligible::ArrayOption;
 use crate::request::nested::{InstanceOptions, Program};
 use crate::session::Global;
@@ -29,11 +31,12 @@ const KEPT: &str = "kvs";
 /// `# eddy:`, `#EDDY:`, `# flux:` and `#FLUX:` are taken, one kind in a script. Quotes are a
 /// shell's, # begins a comment, three quotes hold several lines. Directives end at the first line
 /// that is neither blank nor a comment; one behind it is an error. The command line wins.
+/// Lines for other schedulers (`#SBATCH`, `#PBS`) are not read, which is said on standard error.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// Make a script of COMMAND: its words with blanks between, for /bin/sh; the job is named after
-    /// the first word of it (in Slurm it is `wrap`)
+    /// the first word of it (in Slurm it is `wrap`). Options stand before it
     #[arg(long, help_heading = "Submission")]
     wrap: bool,
     /// Wait for the end; exit with the script's exit code
@@ -71,6 +74,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     if !args.wrap {
         let directives = InstanceOptions::of_script(&text).with_context(|| name.clone())?;
         options = options.over(directives);
+        tell_unread(&text, &name);
     }
     let terms = &mut options.terms;
     terms.job_name.get_or_insert(name);
@@ -100,11 +104,50 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     })
 }
 
+/// Says that lines of the script are not read which its author may think are.
+fn tell_unread(text: &str, name: &str) {
+    let Some((count, first)) = unread(text) else {
+        return;
+    };
+    let lines = match count {
+        1 => format!("the line `{first}` is not read"),
+        more => format!("{more} lines such as `{first}` are not read"),
+    };
+    let line = output::one_line(&format!(
+        "{name}: {lines}; options stand in lines that begin with `# eddy:`"
+    ));
+    eprintln!("eddy batch: {line}");
+}
+
+/// What of the words of a command that is wrapped is an option of ours, as it seems: one behind a whole command
+/// line, or the last word. In a job it would be a word of the command.
+fn misplaced(words: &[String]) -> Option<&String> {
+    let (first, rest) = words.split_first()?;
+    let is_line = first.contains(char::is_whitespace);
+    let ours = Args::augment_args(Command::new("batch"));
+    let is_ours = |word: &&String| {
+        let long = word
+            .strip_prefix("--")
+            .map(|long| long.split_once('=').map_or(long, |(name, _)| name));
+        long.is_some_and(|long| ours.get_arguments().any(|one| one.get_long() == Some(long)))
+    };
+    match is_line {
+        true => rest.iter().find(|word| word.starts_with('-')),
+        false => rest.last().filter(is_ours),
+    }
+}
+
 /// The script's text, its arguments, and what the job is called.
 fn script(args: &Args) -> anyhow::Result<(String, Vec<String>, String)> {
     let first = args.script.first();
     if args.wrap {
         let first = first.context("--wrap needs a command")?;
+        if let Some(word) = misplaced(&args.script) {
+            bail!(
+                "`{word}`: stands behind the command of --wrap and would be a word of it; allowed are options before \
+                 --wrap, and a command in quotes with all its words"
+            );
+        }
         let text = format!("#!/bin/sh\n{}\n", args.script.join(" "));
         let program = first.split_whitespace().next().unwrap_or("wrap");
         return Ok((text, Vec::new(), last_part(program)));

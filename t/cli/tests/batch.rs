@@ -1,0 +1,59 @@
+//! `eddy batch`: what of its command line and its script is not what its author may think.
+
+use std::fs;
+
+use eddy_cli_tests::instance::Instance;
+
+type Tested = anyhow::Result<()>;
+
+#[test]
+fn an_option_behind_a_wrapped_command_is_refused_and_a_word_of_the_command_is_not() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let batch = |words: &[&str]| instance.run(&[&["batch", "--dry-run", "--wrap"], words].concat());
+    for words in [
+        &["sleep 1", "--wait"][..],
+        &["hostname", "--wait"],
+        &["sleep 1", "-n4"],
+    ] {
+        let ran = batch(words)?;
+        let line = ran.refusal()?;
+        let word = words[1];
+        let expected = format!(
+            "eddy batch: `{word}`: stands behind the command of --wrap and would be a word of it; allowed are \
+             options before --wrap, and a command in quotes with all its words"
+        );
+        assert_eq!(line, expected);
+    }
+    for words in [
+        &["eddy", "submit", "--wait", "true"][..],
+        &["ls", "-l"],
+        &["ls --wait"],
+        &["sleep", "1"],
+    ] {
+        batch(words)?.ok()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn lines_for_other_schedulers_are_told_of_and_not_read() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let script = instance.place.join("job.sh");
+    let told = |text: &str| -> anyhow::Result<String> {
+        fs::write(&script, text)?;
+        let ran = instance.run(&["batch", "--dry-run", &script])?;
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        Ok(ran.err)
+    };
+    let options = "options stand in lines that begin with `# eddy:`\n";
+    assert_eq!(
+        told("#!/bin/sh\n#SBATCH -N2\n#SBATCH -t 10\ntrue\n")?,
+        format!("eddy batch: job.sh: 2 lines such as `#SBATCH -N2` are not read; {options}")
+    );
+    assert_eq!(
+        told("#!/bin/sh\n# eddy: -n1\n#PBS -q long\ntrue\n")?,
+        format!("eddy batch: job.sh: the line `#PBS -q long` is not read; {options}")
+    );
+    assert_eq!(told("#!/bin/sh\n# flux: -n1\n# a comment\ntrue\n")?, "");
+    Ok(())
+}
