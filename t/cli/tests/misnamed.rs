@@ -64,6 +64,18 @@ fn a_set_that_no_job_is_of_is_an_error_and_one_whose_jobs_are_over_is_not() -> T
 }
 
 #[test]
+fn who_waits_for_a_set_hears_of_jobs_that_had_failed_before() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let job = instance.submit(&["--job-set=night", "sh", "-c", "exit 3"])?;
+    assert_eq!(instance.code(&job)?, 3);
+    instance.submit(&["--job-set=night", "true"])?;
+    let ran = instance.run(&["wait", "--job-set=night"])?;
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert_eq!(ran.refusal()?, format!("eddy wait: job {job}: exit code 3"));
+    Ok(())
+}
+
+#[test]
 fn a_qos_or_an_account_that_is_nowhere_is_refused_where_it_is_named() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;
     assert_eq!(

@@ -26,12 +26,13 @@ const FIRST: Attempt = Attempt(1);
 
 /// Wait for the end of jobs; exit with the highest exit code
 ///
-/// Says which did not end well. With --job-set: for all jobs of that set that are not over when it
-/// is asked; a set that no job is of is an error. It collects no results: that is eddy job wait.
+/// Says which did not end well. With --job-set: for all jobs of that set that the instance knows when it
+/// is asked, also those that are over by then; a set that no job is of is an error. It collects no results:
+/// that is eddy job wait.
 /// Where the instance of a job is requeued, the job of that number in its next attempt is waited for.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The jobs of this set that are not over
+    /// The jobs of this set, also those that are over
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
     job_set: Option<String>,
     /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
@@ -53,7 +54,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             None => named.clone(),
             Some(_) => {
                 let question = Question {
-                    filter: Filter::active(),
+                    filter: Filter::all(),
                     job_set: args.job_set.clone(),
                     ..Question::default()
                 };
