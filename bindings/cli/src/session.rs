@@ -245,6 +245,14 @@ impl Global {
         self.reached_from(path, &from).await
     }
 
+    /// Whether the instance is named: by an option, or as a task or a shell of it knows it.
+    ///
+    /// # Errors
+    /// The environment's.
+    pub fn names_instance(&self) -> anyhow::Result<bool> {
+        Ok(self.at.is_some() || variable()?.is_some())
+    }
+
     fn choice<'a>(&'a self, variable: Option<&'a str>) -> Choice<'a> {
         Choice {
             at: self.at.as_deref(),

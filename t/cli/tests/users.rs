@@ -86,6 +86,16 @@ fn a_plain_user_serves_himself_and_user_0() -> Tested {
     let refused = Running::start(own)?.wait()?;
     let line = refused.err.trim();
     assert!(line.contains("starts tasks of user"), "{line}");
+    // The only one that she has is not ended by who did not name it.
+    let mut unnamed = site.eddy(&root, ANN, &["shutdown"]);
+    unnamed.env_remove("EDDY_URI");
+    let ran = Running::start(unnamed)?.wait()?;
+    let line = format!(
+        "eddy shutdown: no instance is named, and the only one is {uri}; allowed is `eddy --at {uri} shutdown`, or \
+         EDDY_URI"
+    );
+    assert_eq!(ran.refusal()?, line);
+    ask(ANN, &["ping"])?.ok()?;
     ask(ANN, &["shutdown"])?.ok()?;
     root.shut_down()
 }

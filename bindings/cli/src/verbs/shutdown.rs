@@ -18,6 +18,8 @@ use crate::session::{Global, told};
 /// the journal and run after the next `eddy start --statedir`. An instance that is a job ends for
 /// good, and so does its job; what it leaves can still be read (`eddy --at PATH jobs -a`).
 ///
+/// In a shell of no instance a root is ended only if it is named: by --at or EDDY_URI.
+///
 /// Returns when the leader of a root has exited, or when the job of another is over. A leader whose disk is full
 /// ends when there is room for the record of it: the command says so and waits on.
 #[derive(clap::Args)]
@@ -47,6 +49,12 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     crate::session::block_on(async {
         let client = global.connect_to(args.path.as_deref()).await?;
+        if args.path.is_none() && !global.names_instance()? {
+            let uri = client.uri();
+            anyhow::bail!(
+                "no instance is named, and the only one is {uri}; allowed is `eddy --at {uri} shutdown`, or EDDY_URI"
+            );
+        }
         let pong = client.call::<Ping>(&PingRequest::default()).await?;
         // Opened before anything is asked: its end is the exit of the leader.
         let watched = UnixStream::connect(client.uri().path()).await;
