@@ -1,8 +1,10 @@
 //! Being with a job until it ends: its output, its input, its exit code.
 //!
 //! Used by `run`, `job attach` and `submit --watch`. It goes on over a restart
-//! of the leader and never shows a byte of output twice. It changes nothing
-//! about the job unless the person asks, by two interrupts.
+//! of the leader and never shows a byte of output twice. A job that the command
+//! began is cancelled when the command is ended by a signal or nobody reads its
+//! output any more; about another it changes nothing unless the person asks, by
+//! two interrupts.
 
 mod shown;
 
@@ -28,7 +30,7 @@ use tokio::sync::mpsc;
 
 use crate::output::FAILED;
 use crate::table::escaped;
-use crate::{ids, output};
+use crate::{ids, output, signals};
 
 pub use shown::Shown;
 
@@ -54,13 +56,17 @@ pub enum Label {
     Rank(Arc<[u32]>),
 }
 
-/// What an interrupt does.
+/// What a signal does. The end of a command that began the job is the end of the job, as that of a local
+/// program's shell would be: else it would run on and nobody knew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
-    /// Nothing but a word; a second one cancels the job.
+    /// Nothing but a word; a second one cancels the job. TERM and HUP end this command alone: the job is
+    /// not of its making.
     Ask,
+    /// The same; TERM and HUP cancel the job.
+    Own,
     /// It goes to the tasks, as TERM does; a second one cancels the job and is
-    /// obeyed at once, for the tasks may be where nobody reaches them.
+    /// obeyed at once, for the tasks may be where nobody reaches them. So is HUP.
     Pass,
 }
 
@@ -121,9 +127,24 @@ pub async fn attach_on(
     seen: &mut Shown,
 ) -> anyhow::Result<Left> {
     let mut attached = Attached::begin((client, options), how.clone(), seen)?;
+    let left = with(client, &how, &mut attached).await;
+    match left {
+        Err(error) if how.interrupt != Interrupt::Ask && output::is_reader_gone(&error) => {
+            say(how.verb, "nobody reads the output any more");
+            let (uri, options) = (client.uri(), attached.options.clone());
+            leave(uri, options, &how, "nobody reads the output").await;
+            Ok(Left::GivenUp(output::READER_GONE))
+        }
+        left => left,
+    }
+}
+
+/// Is with it until it is over, or somebody went away.
+async fn with(client: &Client, how: &How, attached: &mut Attached<'_>) -> anyhow::Result<Left> {
     let mut interrupts = signal(SignalKind::interrupt()).context("cannot watch for interrupts")?;
     let mut stops = signal(SignalKind::from_raw(STOP_KEY)).context("cannot watch for stops")?;
     let mut terms = watch(SignalKind::terminate(), how.interrupt)?;
+    let mut hangups = watch(SignalKind::hangup(), how.interrupt)?;
     // Asked for once the events show that there is such a job: of two refusals the one that came first would be said.
     let mut ends = None;
     let mut events = Some(EventFeed::following(client, how.job)?);
@@ -152,19 +173,23 @@ pub async fn attach_on(
             _ = interrupts.recv() => {
                 let again = interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN);
                 match (again, attached.how.interrupt) {
-                    (true, Interrupt::Pass) => return Ok(attached.give_up(INT).await),
-                    (true, Interrupt::Ask) => attached.cancel(),
+                    (true, Interrupt::Pass) => return Ok(attached.give_up(INT, "twice").await),
+                    (true, Interrupt::Ask | Interrupt::Own) => attached.cancel(),
                     (false, _) => attached.interrupt(),
                 }
                 interrupted = Some(Instant::now());
             }
             () = received(&mut terms) => {
-                if terms_passed > 0 {
-                    return Ok(attached.give_up(TERM).await);
+                match (attached.how.interrupt, terms_passed) {
+                    (Interrupt::Pass, 0) => attached.pass(TERM),
+                    (Interrupt::Pass, _) => return Ok(attached.give_up(TERM, "twice").await),
+                    (Interrupt::Ask | Interrupt::Own, _) => {
+                        return Ok(attached.give_up(TERM, "to the command").await);
+                    }
                 }
                 terms_passed += 1;
-                attached.pass(TERM);
             }
+            () = received(&mut hangups) => return Ok(attached.give_up(HUP, "to the command").await),
             _ = stops.recv() => {
                 if interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN) {
                     eprintln!("eddy {}: detached from job {}", how.verb, ids::show(how.job));
@@ -182,16 +207,27 @@ pub async fn attach_on(
 pub async fn leave(uri: &Uri, options: Options, how: &How, note: &str) {
     let How { job, verb, .. } = *how;
     let shown = ids::show(job);
-    eprintln!("eddy {verb}: cancelling job {shown}, whose end is not waited for");
+    say(
+        verb,
+        &format!("cancelling job {shown}, whose end is not waited for"),
+    );
     let asked = async {
         let client = Client::connect(uri, options).await?;
         client.call::<Raise>(&cancelling(job, note)).await
     };
     match tokio::time::timeout(LEAVE_AFTER, asked).await {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) => eprintln!("eddy {verb}: {error}"),
-        Err(_) => eprintln!("eddy {verb}: the instance does not answer; job {shown} may go on"),
+        Ok(Err(error)) => say(verb, &error.to_string()),
+        Err(_) => say(
+            verb,
+            &format!("the instance does not answer; job {shown} may go on"),
+        ),
     }
+}
+
+/// One line on standard error, which may have no reader any more either.
+fn say(verb: &str, text: &str) {
+    let _nobody_reads_it = writeln!(io::stderr(), "eddy {verb}: {text}");
 }
 
 fn cancelling(job: JobId, note: &str) -> RaiseRequest {
@@ -212,13 +248,26 @@ const STOP_KEY: i32 = 20;
 const INT: i32 = 2;
 /// SIGTERM.
 const TERM: i32 = 15;
+/// SIGHUP.
+const HUP: i32 = 1;
 
-/// A watch for a signal where it is not to end this command.
+/// A watch for a signal where it is not to end this command alone. One that is ignored, as HUP is by nohup, still is.
 fn watch(kind: SignalKind, interrupt: Interrupt) -> anyhow::Result<Option<Signal>> {
     match interrupt {
         Interrupt::Ask => Ok(None),
-        Interrupt::Pass => Ok(Some(signal(kind).context("cannot watch for signals")?)),
+        Interrupt::Own | Interrupt::Pass if is_ignored(kind) => Ok(None),
+        Interrupt::Own | Interrupt::Pass => {
+            Ok(Some(signal(kind).context("cannot watch for signals")?))
+        }
     }
+}
+
+/// Whether whoever started this command had it ignored.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
 }
 
 async fn received(watch: &mut Option<Signal>) {
@@ -378,10 +427,11 @@ impl<'a> Attached<'a> {
         self.ask::<Raise>(cancelling(job, "interrupted by ctrl-C"));
     }
 
-    /// Asks for the end of the job and leaves.
-    async fn give_up(&self, signal: i32) -> Left {
+    /// Asks for the end of the job and leaves: the signal came so.
+    async fn give_up(&self, signal: i32, how: &str) -> Left {
         let (uri, options) = (self.client.uri(), self.options.clone());
-        let note = format!("signal {signal} twice");
+        let name = signals::named(signal).unwrap_or("signal");
+        let note = format!("{name} {how}");
         leave(uri, options, &self.how, &note).await;
         Left::GivenUp(u8::try_from(128 + signal).unwrap_or(FAILED))
     }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// The exit code of a command that fails.
 pub const FAILED: u8 = 1;
 /// The exit code of a command whose reader went away: 128 + SIGPIPE.
-const READER_GONE: u8 = 141;
+pub const READER_GONE: u8 = 141;
 
 /// Standard output, buffered; flush it or drop it.
 pub fn stdout() -> BufWriter<StdoutLock<'static>> {
@@ -37,16 +37,21 @@ pub fn json(document: &impl serde::Serialize) -> anyhow::Result<()> {
 
 /// Prints why `verb` failed, in one line; gives its exit code.
 pub fn failed(verb: &str, error: &anyhow::Error) -> ExitCode {
+    if is_reader_gone(error) {
+        return ExitCode::from(READER_GONE);
+    }
+    eprintln!("{verb}: {}", one_line(&format!("{error:#}")));
+    ExitCode::from(FAILED)
+}
+
+/// Whether it is that nobody reads what is printed any more.
+pub fn is_reader_gone(error: &anyhow::Error) -> bool {
     let gone = |cause: &(dyn std::error::Error + 'static)| {
         cause
             .downcast_ref::<io::Error>()
             .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     };
-    if error.chain().any(gone) {
-        return ExitCode::from(READER_GONE);
-    }
-    eprintln!("{verb}: {}", one_line(&format!("{error:#}")));
-    ExitCode::from(FAILED)
+    error.chain().any(gone)
 }
 
 /// A text without line breaks and other control characters.

@@ -3,7 +3,9 @@
 
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
+use eddy_cli_tests::running::Running;
 use eddy_wire::id::JobId;
+use rustix::process::Signal;
 use serde_json::Value;
 
 type Tested = anyhow::Result<()>;
@@ -227,13 +229,71 @@ fn an_interrupt_pressed_twice_cancels_the_job_that_is_run() -> Tested {
     let instance = narrow()?;
     let running = instance.begin(&["run", "sh", "-c", "echo ready; exec sleep 1000"])?;
     running.prints("ready")?;
-    running.signal(rustix::process::Signal::INT)?;
+    running.signal(Signal::INT)?;
     // The first one is only answered: the job goes on, and the second is waited for.
     let job = instance.ok(&["job", "last"])?;
     assert_eq!(text(&instance.row(&job)?, "state"), "RUN");
-    running.signal(rustix::process::Signal::INT)?;
+    running.signal(Signal::INT)?;
     assert_eq!(running.wait()?.code, 128 + 15);
     assert_eq!(text(&instance.row(&job)?, "result"), "CANCELED");
+    Ok(())
+}
+
+#[test]
+fn what_ends_the_command_ends_the_job_that_it_runs() -> Tested {
+    let instance = narrow()?;
+    for (signal, code) in [(Signal::TERM, 128 + 15), (Signal::HUP, 128 + 1)] {
+        let running = instance.begin(&["run", "sh", "-c", "echo ready; exec sleep 1000"])?;
+        running.prints("ready")?;
+        let job = instance.ok(&["job", "last"])?;
+        running.signal(signal)?;
+        let ran = running.wait()?;
+        let told = format!("eddy run: cancelling job {job}, whose end is not waited for\n");
+        assert_eq!((ran.code, ran.err), (code, told));
+        instance.event(&job, "clean")?;
+        assert_eq!(text(&instance.row(&job)?, "result"), "CANCELED");
+    }
+    // Nobody reads what it prints any more.
+    let mut piped = instance.place.command("sh");
+    piped.env("EDDY_URI", instance.uri());
+    piped
+        .args(["-c", "\"$0\" run yes | head -n1"])
+        .arg(instance.place.program());
+    let ran = Running::start(piped)?.wait()?;
+    let job = instance.ok(&["job", "last"])?;
+    let told = "eddy run: nobody reads the output any more\neddy run: cancelling job ";
+    assert_eq!((ran.code, ran.out.as_str()), (0, "y\n"));
+    assert!(ran.err.starts_with(told), "{}", ran.err);
+    instance.event(&job, "clean")?;
+    assert_eq!(text(&instance.row(&job)?, "result"), "CANCELED");
+    Ok(())
+}
+
+#[test]
+fn a_signal_that_is_ignored_or_not_for_who_runs_the_job_ends_no_job() -> Tested {
+    let instance = narrow()?;
+    let job = instance.submit_started(&["sh", "-c", "echo ready; exec sleep 1000"])?;
+    let attached = instance.begin(&["job", "attach", &job])?;
+    attached.prints("ready")?;
+    attached.signal(Signal::TERM)?;
+    assert_eq!(attached.wait()?.code, 128 + 15);
+    assert_eq!(text(&instance.row(&job)?, "state"), "RUN");
+    instance.ok(&["cancel", &job])?;
+    instance.event(&job, "clean")?;
+    // As under nohup: the task is let go after the signal.
+    let mut pipe = instance.place.fifo("pipe")?;
+    let fifo = pipe.path().display();
+    let waits = format!("#!/bin/sh\necho ready\nread line <{fifo}\nexit 7\n");
+    let waits = instance.place.script("waits", &waits)?;
+    let mut deaf = instance.place.command("sh");
+    deaf.env("EDDY_URI", instance.uri());
+    deaf.args(["-c", "trap '' HUP; exec \"$0\" run \"$1\""])
+        .args([instance.place.program(), waits]);
+    let deaf = Running::start(deaf)?;
+    deaf.prints("ready")?;
+    deaf.signal(Signal::HUP)?;
+    pipe.let_go(1)?;
+    assert_eq!(deaf.wait()?.code, 7);
     Ok(())
 }
 

@@ -105,7 +105,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                     job,
                     label,
                     forward,
-                    interrupt: Interrupt::Ask,
+                    interrupt: Interrupt::Own,
                     verb: "alloc",
                 };
                 match attach(&client, global.options(), how).await? {
