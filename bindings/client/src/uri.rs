@@ -94,10 +94,12 @@ pub enum LocateError {
         source: io::Error,
     },
     /// Neither named nor to be found.
-    #[error("no instance: EDDY_URI is not set, and there is none at {}", places(.run))]
+    #[error("no instance: EDDY_URI is not set, and there is none at {}{}", places(.run), passed_over(.foreign))]
     None {
         /// Where this user's instances would be.
         run: Vec<PathBuf>,
+        /// Those of them that somebody else made, or that others may write to.
+        foreign: Vec<PathBuf>,
     },
     /// More than one could be meant.
     #[error("{} instances run here; set EDDY_URI to one of: {}", .uris.len(), list(.uris))]
@@ -116,6 +118,16 @@ fn places(run: &[PathBuf]) -> String {
         .chain(own)
         .collect::<Vec<_>>()
         .join(" or ")
+}
+
+fn passed_over(foreign: &[PathBuf]) -> String {
+    let one = |path: &PathBuf| {
+        format!(
+            "; {} is not looked at: not a directory of yours alone",
+            path.display()
+        )
+    };
+    foreign.iter().map(one).collect()
 }
 
 fn list(uris: &[Uri]) -> String {
@@ -222,6 +234,11 @@ fn only(run: &[PathBuf], uid: u32) -> Result<Uri, LocateError> {
     match candidates.len() {
         0 => Err(LocateError::None {
             run: run.to_owned(),
+            foreign: run
+                .iter()
+                .filter(|run| is_foreign(run, uid))
+                .cloned()
+                .collect(),
         }),
         1 => Ok(candidates.remove(0)),
         _ => Err(LocateError::Several { uris: candidates }),
@@ -230,8 +247,8 @@ fn only(run: &[PathBuf], uid: u32) -> Result<Uri, LocateError> {
 
 fn found(run: &Path, uid: u32) -> Vec<Uri> {
     let owned = |path: &Path| std::fs::metadata(path).is_ok_and(|meta| meta.uid() == uid);
-    // Anybody may make directories in /tmp: what is not ours is not looked at.
-    if !owned(run) {
+    // Anybody may make directories in /tmp, and links to ours: what is not ours alone is not looked at.
+    if is_foreign(run, uid) {
         return Vec::new();
     }
     let entries = std::fs::read_dir(run)
@@ -248,6 +265,12 @@ fn found(run: &Path, uid: u32) -> Vec<Uri> {
         .collect();
     uris.sort_by(|a, b| a.path.cmp(&b.path));
     uris
+}
+
+/// Whether something is there that is not a directory of this user to which nobody else writes.
+fn is_foreign(run: &Path, uid: u32) -> bool {
+    std::fs::symlink_metadata(run)
+        .is_ok_and(|meta| !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o022 != 0)
 }
 
 fn is_socket(path: &Path) -> bool {

@@ -54,11 +54,13 @@ pub enum RundirError {
         #[source]
         source: io::Error,
     },
-    /// Somebody else's, or open to others.
-    #[error("run directory {}: belongs to user {uid} with mode {mode:03o}; allowed is user {own} with mode 700 or 711", .path.display())]
+    /// Somebody else's, open to others, or no directory: in `/tmp` anybody may have been first.
+    #[error("run directory {}: is {kind} of user {uid} with mode {mode:03o}; allowed is a directory of user {own} with mode 700 or 711, or another place by XDG_RUNTIME_DIR or rank.rundir", .path.display())]
     Foreign {
         /// Which.
         path: PathBuf,
+        /// What it is.
+        kind: &'static str,
         /// Its owner.
         uid: u32,
         /// Its mode.
@@ -370,6 +372,11 @@ fn make_private(path: &Path, own: u32) -> Result<Made, RundirError> {
     if !is_private_by(&meta, own) {
         return Err(RundirError::Foreign {
             path: path.to_owned(),
+            kind: match meta.file_type() {
+                kind if kind.is_symlink() => "a symbolic link",
+                kind if kind.is_dir() => "a directory",
+                _ => "a file",
+            },
             uid: meta.uid(),
             mode: meta.mode() & 0o777,
             own,

@@ -590,3 +590,43 @@ fn a_job_in_a_queue_instance_belongs_to_who_submitted_it() -> Tested {
     site.ok(&instance, ANN, &["cancel", &job])?;
     instance.shut_down()
 }
+
+/// In /tmp anybody may be first.
+#[test]
+fn where_sockets_are_to_be_nobody_else_has_put_anything() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, root) = site(&["--cores=1"])?;
+    let ann = site.users[ANN].uid;
+    let (shared, bob) = (format!("/tmp/eddy-{ann}"), site.users[BOB].uid);
+    let as_ann = |words: &[&str], runtime: Option<&Path>| {
+        let mut command = site.eddy(&root, ANN, words);
+        command.env_remove("EDDY_URI");
+        runtime.map(|runtime| command.env("XDG_RUNTIME_DIR", runtime));
+        Running::start(command)?.wait()
+    };
+    for (puts, kind, mode) in [
+        (["mkdir", "-m", "700"], "directory", "700"),
+        (["ln", "-s", "/tmp"], "symbolic link", "777"),
+    ] {
+        let mut squat = site.command(&root.place, BOB, Path::new(puts[0]));
+        squat.args(&puts[1..]).arg(&shared);
+        Running::start(squat)?.wait()?.ok()?;
+        let ran = as_ann(&["start", "--cores=1", "true"], None)?;
+        let line = format!(
+            "run directory {shared}: is a {kind} of user {bob} with mode {mode}; allowed is a directory of user {ann} \
+             with mode 700 or 711, or another place by XDG_RUNTIME_DIR or rank.rundir"
+        );
+        assert!(ran.refusal()?.ends_with(&line), "{}", ran.err);
+        let ran = as_ann(&["jobs"], None)?;
+        let line = format!("; {shared} is not looked at: not a directory of yours alone");
+        assert!(ran.refusal()?.ends_with(&line), "{}", ran.err);
+        // A place of her own, as a login gives her one.
+        as_ann(&["start", "--cores=1", "true"], Some(&site.users[ANN].home))?.ok()?;
+        let mut gone = site.command(&root.place, BOB, Path::new("rm"));
+        gone.args(["-r", &shared]);
+        Running::start(gone)?.wait()?.ok()?;
+    }
+    root.shut_down()
+}
