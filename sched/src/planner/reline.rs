@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use eddy_wire::id::JobId;
 use eddy_wire::plan::{Mover, SharesTold};
-use eddy_wire::time::{Span, Time};
+use eddy_wire::time::{MICROS, Span, Time};
 
 use super::charges::paid;
 use super::rows::Apart;
@@ -17,13 +17,15 @@ use crate::table::Table;
 use crate::turns::{Drift, Turn};
 use crate::walk::{Agenda, Rules};
 
-/// So many who wait and who hold something are lined up anew at each start and end.
+/// So many who wait and who hold something are lined up anew at each start and end; more of them as
+/// there is credit for.
 const RELINED_MAX: u64 = 1000;
-/// So many more of them for each start and end since the last time: within a pass one account has at most a
-/// part of the machine before its turn is looked at again, and what a start costs is bounded.
-const RELINED_EACH: u64 = 250;
-/// All of them after so long for each: a sixth of a core at most is spent on it.
-const RELINE_EACH: Span = Span(1);
+/// What each start and end is credited with, in jobs lined up: what a start costs is bounded.
+const CREDIT_EACH: u64 = 250;
+/// And each microsecond: a sixth of a core at most is spent on it.
+const CREDIT_MICRO: u64 = 1;
+/// No more is saved up than a second brings: it is what a pass has that fills a machine which was idle.
+const CREDIT_MAX: u64 = CREDIT_MICRO * MICROS.cast_unsigned();
 /// All of them after this while in any case.
 const RELINE: Span = Span::seconds(1);
 
@@ -32,8 +34,8 @@ const RELINE: Span = Span::seconds(1);
 pub(super) struct Lined {
     pub(super) at: Time,
     pub(super) order: Order,
-    /// How many started and ended since.
-    moves: u64,
+    /// For how many there is credit, as of when.
+    credit: (u64, Time),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +51,33 @@ impl Lined {
         Lined {
             at: Time(0),
             order: Order::True,
-            moves: 0,
+            credit: (0, Time(0)),
         }
     }
 
     /// Somebody started or ended.
     pub(super) fn moved(&mut self) {
         self.order = Order::Moved;
-        self.moves += 1;
+        self.earn(CREDIT_EACH);
+    }
+
+    fn earn(&mut self, jobs: u64) {
+        let (credit, _) = &mut self.credit;
+        *credit = credit.saturating_add(jobs).min(CREDIT_MAX);
+    }
+
+    /// It is now this time.
+    fn at(&mut self, now: Time) {
+        let passed = (now - self.credit.1).0.max(0).cast_unsigned();
+        self.credit.1 = now;
+        self.earn(passed.saturating_mul(CREDIT_MICRO));
+    }
+
+    /// So many were lined up now.
+    fn spend(&mut self, jobs: u64, now: Time) {
+        self.at = now;
+        self.order = Order::True;
+        self.credit.0 = self.credit.0.saturating_sub(jobs);
     }
 }
 
@@ -64,11 +85,12 @@ impl Planner {
     /// Makes the order of those who wait anew if it may not be true any more: by time, by what
     /// was used. Whoever has a promise that stays keeps his turn.
     pub(super) fn reline(&mut self, now: Time) {
+        self.lined.at(now);
         let rest = now - self.lined.at;
         let is_due = match (self.turns.drift(), self.lined.order) {
             (Drift::None, _) => false,
             (Drift::Time, _) | (Drift::Usage, Order::True) => rest >= self.policy.priority.refresh,
-            (Drift::Usage, Order::Moved) => self.is_affordable(rest),
+            (Drift::Usage, Order::Moved) => self.is_affordable() || rest >= RELINE,
         };
         if !is_due {
             return;
@@ -79,19 +101,18 @@ impl Planner {
         self.rows.refresh(&self.turns, now);
         self.displace();
         self.rekey();
-        self.lined = Lined {
-            at: now,
-            order: Order::True,
-            moves: 0,
-        };
+        self.lined.spend(self.lined_up_anew(), now);
     }
 
-    /// Whether so much has changed, or so much time has passed, that it costs little to go over all of them.
-    fn is_affordable(&self, rest: Span) -> bool {
-        let held = self.holdings.len() + self.charged.len();
-        let all = self.waiting.len() as u64 + held as u64;
-        let after = RELINE.min(Span(RELINE_EACH.0.saturating_mul(all.cast_signed())));
-        rest >= after || all <= RELINED_MAX + RELINED_EACH.saturating_mul(self.lined.moves)
+    /// Whether it costs little to go over all of them, or enough has happened since.
+    fn is_affordable(&self) -> bool {
+        let all = self.lined_up_anew();
+        all <= RELINED_MAX || all <= self.lined.credit.0
+    }
+
+    /// How many are gone over: who waits, and who pays for something.
+    fn lined_up_anew(&self) -> u64 {
+        (self.waiting.len() + self.holdings.len() + self.charged.len()) as u64
     }
 
     /// Makes what everybody is due anew.

@@ -99,7 +99,8 @@ pub fn play(seconds: usize) -> anyhow::Result<Played> {
     let most = seconds * A_SECOND * 3 / 4;
     let least = most / 3;
     let good = (MADE_GOOD * (half * A_SECOND) as f64) as usize;
-    // Nobody begins before all are there. One has three quarters first and a quarter of what follows, the other has all of it between.
+    // Nobody begins before all are there. One has three quarters first and a quarter of what follows, the
+    // other has all of it between.
     instance.ok(&["resource", "drain", "0-3"])?;
     let jobs = submitted(&instance, most + good + least * 2)?;
     instance.ok(&["resource", "undrain", "0-3"])?;
