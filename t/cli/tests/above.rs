@@ -144,6 +144,18 @@ fn accounts_reservations_and_usage_are_those_of_the_parent_wherever_one_asks() -
     let root = charged(&site.instance.ok(&usage)?)?;
     assert!(root > 0.0);
     assert_eq!(charged(&site.at("solid", &usage)?)?, root);
+    let by_job = site.instance.json(&["usage", "1-3", "--json"])?;
+    let of = |name: &str, what: &str| {
+        let mut jobs = by_job.as_array().into_iter().flatten();
+        let job = jobs.find(|job| job["name"] == name);
+        job.map(|job| job[what]["core_us"].clone())
+            .unwrap_or_default()
+    };
+    assert_eq!(of("solid", "charged"), 0, "{by_job}");
+    assert_eq!(of("solid", "running"), 0, "{by_job}");
+    assert!(of("solid", "used").as_f64() >= Some(root), "{by_job}");
+    assert_eq!(of("elastic", "used"), 0, "nothing ran there: {by_job}");
+    assert!(of("elastic", "had").is_null(), "{by_job}");
     site.instance.shut_down()
 }
 

@@ -59,6 +59,9 @@ pub struct Args {
 const FIELDS: &str = "By job there is a line for each, with what it holds so far in it, and their sum. USED is of an instance
 what its jobs held and the instances in it, as its own ledger says, also when it is over; RATIO is USED to all that it
 had, grown nodes with it, which are charged as jobs of their own. It is - of what is no instance or cannot be asked. Up to 1,000,000 jobs that are over.
+A declared instance is charged nothing. USED is what the jobs of its queues are charged since counting began, - to who may not see
+all of them; RATIO is that to it and what the instance had for nobody, - where it has no nodes of its own. The sum has each once: what is
+used in instances of those queues is in it.
 
 Fields of --json:
   from to      when counting began, and until when; --since cuts `usage` alone, and of that what is charged
@@ -68,7 +71,8 @@ Fields of --json:
   identity     capacity, jobs, instances, declared (by name), reserved (kept and unused),
                maintenance, idle, drained, down, charged, uncharged (held by an attempt whose node failed, or that came back): core_us, gpu_us, mib_us. All of
                jobs to down add up to capacity; jobs and instances are charged and uncharged
-By job it is an array: id, f58, user, uid, account, name, charged, running, used and had (null where they are not known)";
+By job it is an array: id, f58, user, uid, account, name, charged, running, used and had (null where they are not known;
+node_us of had always, as nodes that several jobs have part of are counted by core alone)";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let users = Users::read();

@@ -2,16 +2,19 @@
 //! those that are instances.
 //!
 //! The same fold as the ledger's, of their event logs; what was used inside, each instance's own ledger
-//! says, also when it is over.
+//! says, also when it is over. A declared instance has no ledger: what the jobs of its queues are charged says
+//! the ledger around it, and it is charged nothing itself.
+
+use std::collections::BTreeSet;
 
 use anyhow::{Context, bail};
 use eddy_client::{Client, EventFeed};
 use eddy_wire::event::Kind;
 use eddy_wire::held::{Fate, Held};
 use eddy_wire::id::JobId;
-use eddy_wire::services::child::{Children, ChildrenRequest};
+use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
 use eddy_wire::services::job::{EventsLine, JobRow, JobSet};
-use eddy_wire::services::usage::{Report, ReportRequest};
+use eddy_wire::services::usage::{Report, ReportRequest, UsageReport, UsageRow};
 use eddy_wire::time::Time;
 use eddy_wire::usage::Amounts;
 use serde_json::{Value, json};
@@ -48,7 +51,7 @@ pub struct Cost {
 }
 
 /// What is known of the use of what a job holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Inside {
     /// It is no instance.
     Job,
@@ -58,6 +61,18 @@ enum Inside {
     Unknown,
     /// What its jobs held, and the instances in it, and all that it had, by its own ledger.
     Used { used: Amounts, of: Amounts },
+    /// A declared one.
+    Declared(Served),
+}
+
+/// The queues of a declared instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Served {
+    queues: Vec<String>,
+    /// What their jobs are charged since counting began; none where who asks is not told of all of them.
+    used: Option<Amounts>,
+    /// That and what it had for nobody; none where it has nothing of its own.
+    of: Option<Amounts>,
 }
 
 impl Cost {
@@ -65,11 +80,51 @@ impl Cost {
         self.charged.plus(self.running)
     }
 
-    /// What was used inside, and of how much.
-    fn used(&self) -> Option<(Amounts, Amounts)> {
-        match self.inside {
-            Inside::Used { used, of } => Some((used, of)),
+    /// What was used inside.
+    fn used(&self) -> Option<Amounts> {
+        match &self.inside {
+            Inside::Used { used, .. } => Some(*used),
+            Inside::Declared(served) => served.used,
             Inside::Job | Inside::Elsewhere | Inside::Unknown => None,
+        }
+    }
+
+    /// Of how much.
+    fn had(&self) -> Option<Amounts> {
+        match &self.inside {
+            Inside::Used { of, .. } => Some(*of),
+            Inside::Declared(served) => served.of,
+            Inside::Job | Inside::Elsewhere | Inside::Unknown => None,
+        }
+    }
+
+    /// Nobody pays for what a declared instance holds: its jobs are charged.
+    fn is_charged(&self) -> bool {
+        !matches!(self.inside, Inside::Declared(_))
+    }
+}
+
+impl Served {
+    /// What this report, of the instance around it, says of a declared one.
+    fn of(row: &ChildRow, report: &UsageReport) -> Served {
+        let paid = |row: &UsageRow| row.charged.plus(row.running);
+        let sum = |rows: &mut dyn Iterator<Item = &UsageRow>| {
+            rows.map(paid).fold(Amounts::default(), Amounts::plus)
+        };
+        let is_of_it = |paid: &&UsageRow| {
+            let queue = paid.payer.queue.as_ref();
+            queue.is_some_and(|queue| row.queues.contains(queue))
+        };
+        let is_all = sum(&mut report.rows.iter()) == report.identity.charged;
+        // What was declared earlier under that name had the same queues.
+        let is_there = row.stage != Stage::Over;
+        let used = (is_all && is_there).then(|| sum(&mut report.rows.iter().filter(is_of_it)));
+        let unused = report.identity.spent.declared.get(&row.name);
+        let unused = unused.filter(|unused| unused.cores > 0);
+        Served {
+            queues: row.queues.clone(),
+            of: used.and_then(|used| Some(used.plus(*unused?))),
+            used,
         }
     }
 }
@@ -98,7 +153,8 @@ pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Re
     }
     rows.sort_by_key(|row| row.id);
     // Of an instance that is over nothing runs on: by its clock.
-    let now = client.call::<Report>(&ReportRequest::default()).await?.to;
+    let report = client.call::<Report>(&ReportRequest::default()).await?;
+    let now = report.to;
     let mut costs = Vec::with_capacity(rows.len());
     for some in rows.chunks(ASKED_MAX) {
         let feeds = some
@@ -111,15 +167,8 @@ pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Re
                 lines.extend(batch);
             }
             let job = row.id;
-            let mut cost = cost(row.clone(), &lines, now).with_context(|| format!("job {job}"))?;
-            cost.inside = match cost.inside {
-                Inside::Elsewhere if !is_instance(client, job).await => Inside::Job,
-                Inside::Elsewhere | Inside::Unknown => {
-                    used_in(global, job).await.unwrap_or(Inside::Unknown)
-                }
-                inside @ (Inside::Job | Inside::Used { .. }) => inside,
-            };
-            costs.push(cost);
+            let cost = cost(row.clone(), &lines, now).with_context(|| format!("job {job}"))?;
+            costs.push(looked_into(cost, (client, global), &report).await);
         }
     }
     Ok(costs)
@@ -144,14 +193,35 @@ async fn instances(client: &Client, global: &Global) -> anyhow::Result<Vec<JobId
     Ok(all)
 }
 
-/// Whether a job that was passed on is an instance, or was.
-async fn is_instance(client: &Client, job: JobId) -> bool {
+/// With what was used inside, if it is an instance.
+async fn looked_into(
+    mut cost: Cost,
+    (client, global): (&Client, &Global),
+    report: &UsageReport,
+) -> Cost {
+    let job = cost.row.id;
+    if matches!(cost.inside, Inside::Job | Inside::Used { .. }) {
+        return cost;
+    }
+    cost.inside = match (cost.inside, instance(client, job).await) {
+        (_, Some(row)) if row.declared => {
+            (cost.charged, cost.running) = (Amounts::default(), Amounts::default());
+            Inside::Declared(Served::of(&row, report))
+        }
+        (Inside::Elsewhere, None) => Inside::Job,
+        _ => used_in(global, job).await.unwrap_or(Inside::Unknown),
+    };
+    cost
+}
+
+/// The instance that a job is, or was.
+async fn instance(client: &Client, job: JobId) -> Option<ChildRow> {
     let request = ChildrenRequest {
         job: Some(job),
         ..ChildrenRequest::default()
     };
-    let rows = client.call::<Children>(&request).await;
-    rows.is_ok_and(|rows| rows.iter().any(|row| row.job == job))
+    let rows = client.call::<Children>(&request).await.ok()?;
+    rows.into_iter().find(|row| row.job == job)
 }
 
 /// What a job's event log comes to.
@@ -191,11 +261,18 @@ fn cost(row: JobRow, lines: &[EventsLine], now: Time) -> anyhow::Result<Cost> {
 async fn used_in(global: &Global, job: JobId) -> anyhow::Result<Inside> {
     let inside = global.connect_to(Some(&format!("jobid:{job}"))).await?;
     let report = inside.call::<Report>(&ReportRequest::default()).await?;
-    let spent = report.identity.spent;
-    Ok(Inside::Used {
-        used: spent.jobs.plus(spent.instances),
-        of: report.identity.capacity,
-    })
+    Ok(used_of(&report))
+}
+
+fn used_of(report: &UsageReport) -> Inside {
+    let identity = &report.identity;
+    let spent = identity.spent.jobs.plus(identity.spent.instances);
+    // The capacity has no count of nodes, of which several jobs may each have a part.
+    let nodes = identity.charged.plus(identity.uncharged).nodes;
+    Inside::Used {
+        used: Amounts { nodes, ..spent },
+        of: identity.capacity,
+    }
 }
 
 /// The jobs themselves.
@@ -217,14 +294,6 @@ pub fn table(costs: &[Cost], users: &Users) -> Table {
         ("RATIO", Align::Right),
     ];
     let mut table = Table::new(columns);
-    let mut line = |words: [String; 4], all: Amounts, part: Option<(Amounts, Amounts)>| {
-        let used = part.map(|(used, _)| tenths(used.cores));
-        let mut cells = Vec::from(words);
-        cells.extend([all.nodes, all.cores, all.gpus].map(tenths));
-        cells.push(used.unwrap_or_else(dash));
-        cells.push(part.map_or_else(dash, |(used, of)| percent(used, of)));
-        table.push(cells);
-    };
     for cost in costs {
         let account = Some(&cost.row.account).filter(|account| !account.is_empty());
         let words = [
@@ -233,18 +302,57 @@ pub fn table(costs: &[Cost], users: &Users) -> Table {
             account.cloned().unwrap_or_else(dash),
             cost.row.name.clone(),
         ];
-        line(words, cost.all(), cost.used());
+        let all = cost.is_charged().then(|| cost.all());
+        table.push(cells(words, all, (cost.used(), cost.had())));
     }
-    let sum = |amounts: &mut dyn Iterator<Item = Amounts>| {
-        amounts.fold(Amounts::default(), Amounts::plus)
-    };
-    let known = || costs.iter().filter_map(Cost::used);
-    let used = sum(&mut known().map(|(used, _)| used));
-    let of = sum(&mut known().map(|(_, of)| of));
-    let part = (of != Amounts::default()).then_some((used, of));
+    let all = sum(&mut costs.iter().map(Cost::all));
     let words = ["sum".to_owned(), dash(), dash(), dash()];
-    line(words, sum(&mut costs.iter().map(Cost::all)), part);
+    table.push(cells(words, Some(all), used_by_all(costs)));
     table
+}
+
+fn cells(
+    words: [String; 4],
+    all: Option<Amounts>,
+    (used, had): (Option<Amounts>, Option<Amounts>),
+) -> Vec<String> {
+    let mut cells = Vec::from(words);
+    cells.extend(match all {
+        Some(all) => [all.nodes, all.cores, all.gpus].map(tenths),
+        None => [dash(), dash(), dash()],
+    });
+    cells.push(used.map_or_else(dash, |used| tenths(used.cores)));
+    let part = used.zip(had);
+    cells.push(part.map_or_else(dash, |(used, had)| percent(used, had)));
+    cells
+}
+
+fn sum(amounts: &mut dyn Iterator<Item = Amounts>) -> Amounts {
+    amounts.fold(Amounts::default(), Amounts::plus)
+}
+
+/// What was used in all of them, each core-second once, and of how much, where that is known of each: what a
+/// user's instance holds is among what the jobs of its queue are charged.
+fn used_by_all(costs: &[Cost]) -> (Option<Amounts>, Option<Amounts>) {
+    let served = costs.iter().filter_map(|cost| match &cost.inside {
+        Inside::Declared(served) if served.used.is_some() => Some(&served.queues),
+        _ => None,
+    });
+    let counted: BTreeSet<&String> = served.flatten().collect();
+    let is_apart = |cost: &&Cost| !cost.is_charged() || !counted.contains(&cost.row.queue);
+    let known = costs
+        .iter()
+        .filter(|cost| cost.used().is_some() && is_apart(cost));
+    let known: Vec<&Cost> = known.collect();
+    if known.is_empty() {
+        return (None, None);
+    }
+    let used = sum(&mut known.iter().filter_map(|cost| cost.used()));
+    let had = match known.iter().all(|cost| cost.had().is_some()) {
+        true => Some(sum(&mut known.iter().filter_map(|cost| cost.had()))),
+        false => None,
+    };
+    (Some(used), had)
 }
 
 fn dash() -> String {
@@ -264,6 +372,13 @@ fn percent(used: Amounts, of: Amounts) -> String {
     }
 }
 
+/// Nodes of which several jobs may each have a part are not counted.
+fn but_nodes(amounts: &Amounts) -> Value {
+    let mut object = amounts_json(amounts);
+    object["node_us"] = Value::Null;
+    object
+}
+
 /// An object for each.
 pub fn document(costs: &[Cost], users: &Users) -> Value {
     let object = |cost: &Cost| {
@@ -276,9 +391,12 @@ pub fn document(costs: &[Cost], users: &Users) -> Value {
             "name": cost.row.name,
             "charged": amounts_json(&cost.charged),
             "running": amounts_json(&cost.running),
-            "used": cost.used().map(|(used, _)| amounts_json(&used)),
-            "had": cost.used().map(|(_, of)| amounts_json(&of)),
+            "used": cost.used().map(|used| amounts_json(&used)),
+            "had": cost.had().map(|had| but_nodes(&had)),
         })
     };
     costs.iter().map(object).collect()
 }
+
+#[cfg(test)]
+mod tests;
