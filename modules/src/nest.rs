@@ -229,6 +229,11 @@ impl Module for Nest {
                 }
             }
             Input::Resume => self.woke = Some(now),
+            Input::Marking => {
+                if let Some(note) = self.blocks.note() {
+                    out.append_own(now, note);
+                }
+            }
             Input::Shell(shell, word) => self.heard(now, shell, word, out),
             Input::ShellAway(shell) | Input::ShellDead(shell) => self.unheard(shell),
             Input::Ranks(ranks) => self.ranks(ranks, out),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::nest_stand::*;
 use crate::pass::*;
-use eddy_broker::{Answer, Arrival, Effect};
+use eddy_broker::{Answer, Arrival, Effect, Query};
 use eddy_modules::Settings;
 use eddy_modules::settings::{Declared, Extent};
 use eddy_wire::Time;
@@ -18,7 +18,9 @@ use eddy_wire::services::child::{
     Begun, ChildOf, FromParent, HandUp, HandUpRequest, Ids, IdsRequest, PassState, TakenUp,
     Told as TellsOf, ToldOf, ToldRequest,
 };
-use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Scope, SubmitRequest};
+use eddy_wire::services::job::{
+    Events, EventsRequest, JobSet, Raise, RaiseRequest, Scope, SubmitRequest,
+};
 use eddy_wire::time::Span;
 use serde_json::json;
 
@@ -206,6 +208,31 @@ fn what_was_on_its_way_is_not_passed_before_all_is_said_and_gives_way_to_what_be
         "in one go with what was in its way"
     );
     assert_eq!(alloc_of(&stand, first).0, ago(5));
+}
+
+#[test]
+fn what_was_taken_is_told_from_here_when_it_is_over_also_by_a_leader_of_later() {
+    let (mut stand, first) = back(&with_batch());
+    hello_only(&mut stand);
+    hands_up(&mut stand, first, &[first]);
+    says(&mut stand, first, 5, over(Some(0), None));
+    settles(&mut stand);
+    assert_eq!(stand.names(first).last(), Some(&"clean"));
+    let is_told_here = |stand: &mut Stand, job| {
+        let request = EventsRequest {
+            id: job,
+            follow: false,
+        };
+        let effects = stand.call::<Events>(CLIENT, USER, &request);
+        let mut asked = effects.iter();
+        asked.any(|effect| matches!(effect, Effect::Query(_, Query::Finished(id)) if *id == job))
+    };
+    assert!(is_told_here(&mut stand, first));
+    let other = JobId(first.0 + 1);
+    assert!(!is_told_here(&mut stand, other), "it is its instance's own");
+    stand.tell(Arrival::Marking);
+    let mut later = stand.again_from_mark(&with_batch());
+    assert!(is_told_here(&mut later, first));
 }
 
 #[test]

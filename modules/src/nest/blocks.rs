@@ -4,6 +4,9 @@
 //! the instance goes on in its next job with the jobs it has. So what each has
 //! drawn is kept in one note of the instance itself (a `memo` of no job), of
 //! which the last one counts; it stays when the job that drew is forgotten.
+//!
+//! What an instance took under its own numbers while this one was away is this one's once it was handed up,
+//! also when it is over: which numbers those are is kept in a note, too, which is made with each mark.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +18,8 @@ use serde_json::{Map, Value, json};
 /// older ones are not found any more.
 const RANGES_MAX: usize = 4096;
 const KEY: &str = "job-numbers";
+/// Of the note of those of them whose jobs were taken in here and are over.
+const OVER_KEY: &str = "job-numbers-taken";
 
 /// First and last numbers.
 type Ranges = Vec<(JobId, JobId)>;
@@ -23,6 +28,10 @@ type Ranges = Vec<(JobId, JobId)>;
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     by_name: BTreeMap<String, (Seq, Ranges)>,
+    /// Numbers that an instance drew, of jobs that were this one's and are over.
+    over: Ranges,
+    /// The note of them that stands, if there is one.
+    noted: Option<Seq>,
 }
 
 /// Whose some numbers are.
@@ -43,10 +52,58 @@ impl Blocks {
         {
             self.by_name.insert(name, (record.seq, ranges));
         }
+        match (&record.event.kind, record.event.job) {
+            (Kind::Memo(memo), None) => {
+                if let Some(over) = memo.get(OVER_KEY).and_then(read_ranges) {
+                    (self.over, self.noted) = (over, Some(record.seq));
+                }
+            }
+            // A job with such a number is known here only where it was taken in.
+            (Kind::Clean, Some(job)) if matches!(self.owner(job, job), Owner::Of(_)) => {
+                self.ended(job);
+            }
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, job: JobId) {
+        let at = self.over.partition_point(|(_, last)| *last < job);
+        if self.over.get(at).is_some_and(|(first, _)| *first <= job) {
+            return;
+        }
+        let meets = |one: JobId, next: JobId| one.0.checked_add(1) == Some(next.0);
+        let below = at > 0 && meets(self.over[at - 1].1, job);
+        let above = self
+            .over
+            .get(at)
+            .is_some_and(|(first, _)| meets(job, *first));
+        match (below, above) {
+            (true, true) => self.over[at - 1].1 = self.over.remove(at).1,
+            (true, false) => self.over[at - 1].1 = job,
+            (false, true) => self.over[at].0 = job,
+            (false, false) => self.over.insert(at, (job, job)),
+        }
+        let surplus = self.over.len().saturating_sub(RANGES_MAX);
+        self.over.drain(..surplus);
+    }
+
+    /// Those from `first` to `last` whose jobs were this instance's and are over, though another drew them.
+    pub(super) fn over(&self, first: JobId, last: JobId) -> impl Iterator<Item = (JobId, JobId)> {
+        let at = self.over.partition_point(|(_, end)| *end < first);
+        let within = self.over[at..].iter();
+        let within = within.take_while(move |(begin, _)| *begin <= last);
+        within.map(move |(begin, end)| (*begin.max(&first), *end.min(&last)))
+    }
+
+    /// The note of these, before a mark: the records of jobs that are over are read no more after it.
+    pub(super) fn note(&self) -> Option<Kind> {
+        let memo = Map::from_iter([(OVER_KEY.to_owned(), json!(self.over))]);
+        (!self.over.is_empty()).then_some(Kind::Memo(memo))
     }
 
     pub(super) fn live(&self, seqs: &mut Vec<Seq>) {
         seqs.extend(self.by_name.values().map(|(seq, _)| *seq));
+        seqs.extend(self.noted);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -121,10 +178,13 @@ pub(crate) fn last_of(memo: &Map<String, Value>) -> Option<JobId> {
 fn read(memo: &Map<String, Value>) -> Option<(String, Ranges)> {
     let note = memo.get(KEY)?;
     let name = note.get("instance")?.as_str()?.to_owned();
+    Some((name, read_ranges(note.get("ranges")?)?))
+}
+
+fn read_ranges(value: &Value) -> Option<Ranges> {
     let number = |value: &Value| value.as_u64().map(JobId);
     let range = |value: &Value| Some((number(value.get(0)?)?, number(value.get(1)?)?));
-    let ranges = note.get("ranges")?.as_array()?.iter().map(range);
-    Some((name, ranges.collect::<Option<Ranges>>()?))
+    value.as_array()?.iter().map(range).collect()
 }
 
 #[cfg(test)]
@@ -146,6 +206,44 @@ mod tests {
         };
         let seq = Seq(first);
         blocks.apply(&Record { seq, event });
+    }
+
+    #[test]
+    fn numbers_of_jobs_that_were_taken_in_stay_this_instances_when_they_are_over() {
+        let mut blocks = Blocks::default();
+        drawn(&mut blocks, "batch", 10);
+        let ends = |blocks: &mut Blocks, job| {
+            let event = Event {
+                t: Time(0),
+                job: Some(JobId(job)),
+                kind: Kind::Clean,
+            };
+            blocks.apply(&Record {
+                seq: Seq(job),
+                event,
+            });
+        };
+        for job in [9, 12, 10, 14, 11, 12] {
+            ends(&mut blocks, job);
+        }
+        let over = |blocks: &Blocks, first, last| -> Vec<(u64, u64)> {
+            let over = blocks.over(JobId(first), JobId(last));
+            over.map(|(first, last)| (first.0, last.0)).collect()
+        };
+        assert_eq!(over(&blocks, 1, 99), [(10, 12), (14, 14)], "not its own");
+        assert_eq!(over(&blocks, 11, 13), [(11, 12)]);
+        let mut again = Blocks::default();
+        let event = Event {
+            t: Time(0),
+            job: None,
+            kind: blocks.note().expect("there are some"),
+        };
+        let seq = Seq(77);
+        again.apply(&Record { seq, event });
+        assert_eq!(over(&again, 1, 99), [(10, 12), (14, 14)]);
+        let mut seqs = Vec::new();
+        again.live(&mut seqs);
+        assert_eq!(seqs, [Seq(77)]);
     }
 
     #[test]

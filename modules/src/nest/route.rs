@@ -84,9 +84,13 @@ impl Nest {
 
     /// Whether all these are jobs of this instance: it has taken some under numbers that a child drew.
     fn are_here(&self, first: JobId, last: JobId) -> bool {
-        let here = || self.passes.jobs.range(first..=last);
-        last.0 - first.0 < ID_BLOCK && here().count() as u64 == last.0 - first.0 + 1
-            || first == last && here().next().is_some()
+        let asked = last.0 - first.0;
+        let over = self.blocks.over(first, last);
+        let over: u64 = over.map(|(first, last)| last.0 - first.0 + 1).sum();
+        asked < ID_BLOCK && {
+            let here = self.passes.jobs.range(first..=last);
+            here.count() as u64 + over > asked
+        }
     }
 
     /// What of a stretch of one owner's numbers is of jobs that this instance has taken.
@@ -95,15 +99,21 @@ impl Nest {
         owner: Option<&'o str>,
         (first, last): (JobId, JobId),
     ) -> Vec<(Option<&'o str>, (JobId, JobId))> {
+        if owner.is_none() {
+            return vec![(None, (first, last))];
+        }
         let mut parts = Vec::new();
         let mut from = first.0;
-        let here = self.passes.jobs.range(first..=last).map(|(job, _)| *job);
-        for job in here.filter(|_| owner.is_some()) {
-            if from < job.0 {
-                parts.push((owner, (JobId(from), JobId(job.0 - 1))));
+        let here = self.passes.jobs.range(first..=last);
+        let here = here.map(|(job, _)| (*job, *job));
+        let mut here: Vec<(JobId, JobId)> = here.chain(self.blocks.over(first, last)).collect();
+        here.sort_unstable();
+        for (begin, end) in here {
+            if from < begin.0 {
+                parts.push((owner, (JobId(from), JobId(begin.0 - 1))));
             }
-            parts.push((None, (job, job)));
-            from = job.0 + 1;
+            parts.push((None, (begin, end)));
+            from = end.0 + 1;
         }
         if from <= last.0 {
             parts.push((owner, (JobId(from), last)));
