@@ -52,7 +52,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     })
 }
 
-/// A record is durable by the first commit that does not end before it.
+/// A record is durable by the commit that it is in: of one that an earlier leader made nothing is known.
 fn join(lines: Vec<EventsLine>, mut commits: Vec<Commit>) -> Vec<Step> {
     commits.sort_by_key(|commit| commit.seq);
     let step = |line: EventsLine| {
@@ -60,7 +60,7 @@ fn join(lines: Vec<EventsLine>, mut commits: Vec<Commit>) -> Vec<Step> {
         let commit = commits
             .get(at)
             .copied()
-            .filter(|commit| commit.t >= line.timestamp);
+            .filter(|commit| commit.first <= line.seq && commit.t >= line.timestamp);
         Step { line, commit }
     };
     lines.into_iter().map(step).collect()
@@ -125,16 +125,19 @@ mod tests {
         };
         let commits = vec![
             Commit {
+                first: Seq(7),
                 seq: Seq(9),
                 t: Time(9_000),
             },
             Commit {
+                first: Seq(4),
                 seq: Seq(5),
                 t: Time(5_500),
             },
         ];
         let steps = join(
             vec![
+                line(3, 900),
                 line(4, 1_000),
                 line(5, 5_000),
                 line(7, 8_000),
@@ -146,13 +149,13 @@ mod tests {
             .iter()
             .map(|step| step.commit.map(|c| c.seq.0))
             .collect();
-        assert_eq!(found, [Some(5), Some(5), Some(9), None]);
+        assert_eq!(found, [None, Some(5), Some(5), Some(9), None]);
         let mut text = Vec::new();
         table(&steps).write(&mut text).expect("memory");
         let text = String::from_utf8(text).expect("UTF-8");
         assert_eq!(
-            text.lines().nth(2),
-            Some("e5     4.000  4.000    0.500    5       5")
+            text.lines().nth(3),
+            Some("e5     4.100  4.000    0.500    5       5")
         );
         assert!(
             text.lines()

@@ -49,15 +49,24 @@ const KEPT: usize = 10_000;
 #[derive(Debug, Default)]
 pub struct Commits {
     kept: VecDeque<Commit>,
+    /// The last record that is durable.
+    last: Seq,
 }
 
 impl Commits {
+    /// Records up to this one became durable under leaders before.
+    pub fn behind(&mut self, last: Seq) {
+        self.last = last;
+    }
+
     /// Records up to `seq` became durable at `t`.
     pub fn add(&mut self, seq: Seq, t: Time) {
         if self.kept.len() >= KEPT {
             self.kept.pop_front();
         }
-        self.kept.push_back(Commit { seq, t });
+        let first = Seq(self.last.0 + 1);
+        self.kept.push_back(Commit { first, seq, t });
+        self.last = seq;
     }
 
     /// For each place the commit that made it durable, if still known.
@@ -65,14 +74,33 @@ impl Commits {
         let mut found: Vec<Commit> = Vec::new();
         for seq in request.seqs {
             let at = self.kept.partition_point(|commit| commit.seq < seq);
-            // Places before the first commit kept are forgotten, not in it.
-            if (at > 0 || self.kept.len() < KEPT)
-                && let Some(commit) = self.kept.get(at)
-            {
-                found.push(*commit);
-            }
+            // Places before the first commit kept are forgotten, or another leader's.
+            let commit = self.kept.get(at);
+            found.extend(commit.filter(|commit| commit.first <= seq));
         }
         found.dedup();
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_leader_before_committed_is_in_none_of_this_ones_commits() {
+        let mut commits = Commits::default();
+        commits.behind(Seq(5));
+        commits.add(Seq(7), Time(70));
+        commits.add(Seq(9), Time(90));
+        let of = |seqs: &[u64]| {
+            let seqs = seqs.iter().copied().map(Seq).collect();
+            let found = commits.of(CommitsRequest { seqs }).into_iter();
+            found
+                .map(|commit| (commit.first.0, commit.seq.0))
+                .collect::<Vec<_>>()
+        };
+        assert!(of(&[1, 5]).is_empty());
+        assert_eq!(of(&[5, 6, 7, 8, 10]), [(6, 7), (8, 9)]);
     }
 }

@@ -206,6 +206,7 @@ impl Leader {
     /// Does what replay left owed; the journal ends at `last`.
     pub fn resume(&mut self, last: Seq) {
         let now = self.clock.now();
+        self.commits.behind(last);
         let output = self.broker.resume(now, last);
         self.take(output);
         self.settle();

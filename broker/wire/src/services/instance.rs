@@ -117,9 +117,12 @@ pub struct CommitsRequest {
     pub seqs: Vec<Seq>,
 }
 
-/// One commit: its last record and when it was durable.
+/// One commit: its records and when they were durable.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
+    /// The first record in it.
+    #[serde(default)]
+    pub first: Seq,
     /// The last record in it.
     pub seq: Seq,
     /// When it was durable.
