@@ -126,6 +126,7 @@ impl Module for Configuration {
                         by: By::Start,
                         changed: Vec::new(),
                         restart: Vec::new(),
+                        warned: Vec::new(),
                         live: self.told.clone(),
                     };
                     out.append_own(now, Kind::Memo(change.memo()));
@@ -175,6 +176,7 @@ impl Configuration {
             errors,
             changed: change.changed.clone(),
             restart: change.restart.clone(),
+            warned: change.warned.clone(),
         };
         // What counts from the next start on is kept for that, too.
         let is_nothing = reloaded.changed.is_empty() && reloaded.restart.is_empty();

@@ -103,6 +103,9 @@ pub struct Change {
     /// What differs in the file and counts from the next start on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restart: Vec<String>,
+    /// What is to be known of the file all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warned: Vec<String>,
     /// What is in force.
     pub live: Live,
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::running::Running;
 use serde_json::json;
@@ -173,6 +173,76 @@ fn what_counts_from_the_next_start_on_does_where_nothing_else_changed() -> Teste
 }
 
 #[test]
+fn which_of_two_files_is_read_is_said() -> Tested {
+    let instance = start()?;
+    let file = instance.place.join("eddy.toml");
+    let state = instance.state().display().to_string();
+    let ran = instance
+        .place
+        .run(&["--at", &state, "config", "set", "exec.kill_grace", "3s"])?;
+    let line = format!(
+        "eddy config set: {state}/config.toml is read by starts without --config, instead of what an earlier \
+         start was given"
+    );
+    assert_eq!(ran.err.trim_end(), line);
+    let said = format!("{file} is read, which was given, and not {state}/config.toml");
+    let ran = instance.run(&["config", "reload"])?;
+    assert_eq!(
+        ran.err.trim_end(),
+        format!("eddy config reload: warning: {said}")
+    );
+    instance.ok(&["shutdown"])?;
+    let start = ["start", "--background", "--statedir", &state];
+    let ran = instance
+        .place
+        .run(&[&start[..], &["--config", &file]].concat())?;
+    assert!(ran.err.contains(&said), "{}", ran.err);
+    assert_eq!(get(&instance, "exec.kill_grace")?, "5.0");
+    instance.ok(&["shutdown"])?;
+    let ran = instance.place.run(&start)?;
+    let said = format!(
+        "{state}/config.toml is read, and not what was given to an earlier start ({state}/config.kept.toml)"
+    );
+    assert!(ran.err.contains(&said), "{}", ran.err);
+    assert_eq!(get(&instance, "exec.kill_grace")?, "3.0");
+    instance.shut_down()
+}
+
+#[test]
+fn a_node_that_is_removed_keeps_no_start_and_no_reload() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("home.toml");
+    fs::write(
+        &file,
+        "[[instance]]\nname = \"a\"\nelastic = \"all\"\nhome = \"1-2\"\n[[queue]]\nname = \"a\"\ninstance = \"a\"\n",
+    )?;
+    let state = place.path().join("state");
+    let options = ["--size=3", "--cores=1", "--config", &file];
+    let instance = Instance::start_in(place, state, &options)?;
+    let ran = instance.run(&["resource", "remove", "2"])?;
+    let line = "eddy resource remove: instance `a`: `home` names ranks 2, which are removed: take them out of \
+                the configuration, too";
+    assert_eq!((ran.code, ran.err.trim_end()), (0, line));
+    let said = "instance `a`: asks for ranks 1-2; there are 0-1";
+    let ran = instance.run(&["config", "reload"])?;
+    assert!(ran.code == 0 && ran.err.contains(said), "{}", ran.err);
+    leader_of(instance.state())?.kill()?;
+    let state = instance.state().display().to_string();
+    let start = ["start", "--background", "--statedir", &state, "--config"];
+    let ran = instance.place.run(&[&start[..], &[&file]].concat())?;
+    assert!(ran.code == 0 && ran.err.contains(said), "{}", ran.err);
+    // What was never right is refused.
+    fs::write(&file, fs::read_to_string(&file)?.replace("1-2", "1-7"))?;
+    let refused = instance.run(&["config", "reload"])?;
+    assert!(
+        refused.err.contains("asks for ranks 1-7"),
+        "{}",
+        refused.err
+    );
+    instance.shut_down()
+}
+
+#[test]
 fn jobs_of_a_queue_that_a_start_left_out_can_be_let_go() -> Tested {
     let instance = start()?;
     instance.ok(&["queue", "stop", "old"])?;
@@ -221,12 +291,12 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
         ]
     );
     let errors = refused(&instance, &["set", "tree.fanout=3", "limits.clients=1"])?;
-    assert_eq!(
-        errors,
-        [
-            "eddy config set: tree.fanout: counts from a start on; eddy --at DIR config set tree.fanout VALUE writes it for the next"
-        ]
+    let file = instance.place.join("eddy.toml");
+    let line = format!(
+        "eddy config set: tree.fanout: counts from a start on; write it in {file}, which this start was given"
     );
+    assert_eq!(errors, [line]);
+    assert_eq!(get(&instance, "origin")?, format!("given: {file}"));
     let wrong = [
         "defaults.time=-1",
         "limits.clients=0",

@@ -192,6 +192,7 @@ impl Instance {
             by,
             changed: changed.into_iter().collect(),
             restart: Vec::new(),
+            warned: Vec::new(),
             live,
         };
         Some(change.memo())

@@ -97,7 +97,8 @@ enum Verb {
     ///
     /// KEY VALUE with --at DIR, the state directory, writes any key for the next start; a running
     /// instance goes on with what it has. The file config.toml there is changed; it begins with
-    /// what was given to the last start.
+    /// what was given to the last start, and is read instead of that by starts without --config. A start with
+    /// --config FILE reads FILE and not config.toml: whoever starts so writes the key in FILE.
     #[command(
         override_usage = "eddy config set KEY=VALUE...\n       eddy --at DIR config set KEY VALUE"
     )]
@@ -351,6 +352,10 @@ fn tell(verb: &str, reloaded: &Reloaded, unchanged: String) -> anyhow::Result<u8
     if !reloaded.errors.is_empty() {
         return Ok(output::FAILED);
     }
+    for line in &reloaded.warned {
+        let line = output::one_line(line);
+        eprintln!("eddy config {verb}: warning: {line}");
+    }
     let changed = reloaded.changed.iter().cloned();
     let restart = reloaded.restart.iter();
     let restart = restart.map(|line| format!("{line} (from the next start on)"));
@@ -396,10 +401,9 @@ fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
     let directory = state_directory(global)?;
     let file = directory.join(CONFIG_FILE);
     // What the file has is obeyed instead of what was given to a start: it begins with that.
-    let text = match text_of(&file)? {
-        Some(text) => text,
-        None => text_of(&directory.join(KEPT_FILE))?.unwrap_or_default(),
-    };
+    let kept = text_of(&directory.join(KEPT_FILE))?;
+    let is_given = kept.is_some();
+    let text = text_of(&file)?.or(kept).unwrap_or_default();
     let changed = replaced(&text, key, value)?;
     if let Err(errors) = config::check(&changed) {
         bail!("{}", lines(&errors));
@@ -408,6 +412,12 @@ fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
     let fresh = file.with_extension("toml.new");
     fs::write(&fresh, changed).with_context(|| fresh.display().to_string())?;
     fs::rename(&fresh, &file).with_context(|| file.display().to_string())?;
+    if is_given {
+        eprintln!(
+            "eddy config set: {} is read by starts without --config, instead of what an earlier start was given",
+            file.display()
+        );
+    }
     Ok(0)
 }
 

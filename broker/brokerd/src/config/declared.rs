@@ -121,6 +121,21 @@ pub enum FitError {
     },
 }
 
+impl FitError {
+    /// Whether it may be for want of ranks that were taken out of the inventory for good: what was right
+    /// when it was written.
+    pub fn is_of_removed(&self, removed: &Idset) -> bool {
+        match self {
+            FitError::Ranks { asked, there, .. } => removed.contains_all(&asked.difference(there)),
+            FitError::Nodes { asked, there, .. } => u64::from(*asked) <= there + removed.len(),
+            FitError::Left { asked, left, .. } => u64::from(*asked) <= left + removed.len(),
+            // Of what is gone nobody knows what it was.
+            FitError::Lack { .. } => !removed.is_empty(),
+            FitError::Home { .. } | FitError::Owned { .. } => false,
+        }
+    }
+}
+
 impl DeclaredInstance {
     /// Whether this inventory has the nodes it asks for, in use or not.
     ///

@@ -145,6 +145,23 @@ fn instances_of_a_fixed_size_have_room_beside_each_other() {
 }
 
 #[test]
+fn what_lacks_ranks_that_were_removed_is_told_from_what_was_never_right() {
+    let text = "[[instance]]\nname = \"a\"\nelastic = \"all\"\nhome = \"4\"\n\
+        [[instance]]\nname = \"b\"\nranks = \"3-5\"\n[[instance]]\nname = \"c\"\nnodes = 6\n\
+        [[instance]]\nname = \"d\"\nnodes = 7\n";
+    let declared = check(text).expect("right").instance.declared;
+    let misfits = declared::misfits(&declared, &tests::nodes(4));
+    let of = |removed: &str| -> Vec<bool> {
+        let removed = removed.parse().expect("ranks");
+        let each = misfits.iter();
+        each.map(|error| error.is_of_removed(&removed)).collect()
+    };
+    assert_eq!(of("4-5"), [true, true, true, false]);
+    assert_eq!(of("4"), [true, false, false, false]);
+    assert_eq!(of(""), [false; 4]);
+}
+
+#[test]
 fn where_a_leader_is_and_what_it_goes_by_is_refused_where_it_would_count_for_nothing() {
     let text = "[[instance]]\nname = \"a\"\nnodes = 1\nleader = \"beside\"\npolicy = 3\n\
         [[instance]]\nname = \"b\"\nelastic = \"all\"\nleader = \"node\"\npolicy = { placement.rank = \"pack\" }\n\

@@ -41,6 +41,33 @@ pub struct Configured {
     pub config: Config,
     origin: Origin,
     text: String,
+    statedir: PathBuf,
+}
+
+/// Which of two files is obeyed: of one that a start was given, with the copy that is kept of it, and
+/// of one in the state directory without. Nothing where there is no other.
+pub fn which(path: &Path, kept: Option<&Path>) -> Option<String> {
+    let read = path.display();
+    match kept {
+        Some(kept) => {
+            let other = kept.with_file_name(CONFIG_FILE);
+            let is_other = other != path && other.exists();
+            is_other.then(|| {
+                format!(
+                    "{read} is read, which was given, and not {}",
+                    other.display()
+                )
+            })
+        }
+        None => {
+            let other = path.with_file_name(KEPT_FILE);
+            let is_other = path.ends_with(CONFIG_FILE) && other.exists();
+            is_other.then(|| {
+                let other = other.display();
+                format!("{read} is read, and not what was given to an earlier start ({other})")
+            })
+        }
+    }
 }
 
 /// What a start does about a declared instance that cannot be.
@@ -86,6 +113,7 @@ impl Configured {
             config,
             origin,
             text,
+            statedir: super::start::statedir(args, child),
         })
     }
 
@@ -130,6 +158,16 @@ impl Configured {
             }
             Origin::OfDirectory(path) | Origin::Kept(path) => Some((path.clone(), None)),
             Origin::Defaults => None,
+        }
+    }
+
+    /// Which of two files is obeyed, where there is another that could be.
+    pub fn which(&self) -> Option<String> {
+        let kept = self.statedir.join(KEPT_FILE);
+        match &self.origin {
+            Origin::Given(path) => which(path, Some(&kept)),
+            Origin::OfDirectory(path) => which(path, None),
+            Origin::Kept(_) | Origin::Defaults => None,
         }
     }
 
@@ -228,7 +266,16 @@ mod tests {
         );
         assert!(second.config.origin.starts_with("kept from an earlier"));
         second.keep(state).expect("kept");
+        assert_eq!(second.which(), None);
         fs::write(state.join(CONFIG_FILE), "[tree]\nfanout = 5\n").expect("written");
-        assert_eq!(fanout(&read(state, &[])), 5);
+        let third = read(state, &[]);
+        assert_eq!(fanout(&third), 5);
+        let at = |name: &str| state.join(name).display().to_string();
+        let (file, kept) = (at(CONFIG_FILE), at(KEPT_FILE));
+        let said = format!("{file} is read, and not what was given to an earlier start ({kept})");
+        assert_eq!(third.which(), Some(said));
+        fs::write(&given, "[tree]\nfanout = 3\n").expect("written");
+        let said = format!("{path} is read, which was given, and not {file}");
+        assert_eq!(read(state, &["--config", path]).which(), Some(said));
     }
 }

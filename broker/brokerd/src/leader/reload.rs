@@ -15,6 +15,7 @@ use eddy_modules::live::{By, Change, Live};
 use eddy_wire::access::{Access, HOST_ADMIN};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
+use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
@@ -23,10 +24,10 @@ use serde_json::{Map, Value};
 use toml::Table;
 
 use super::access::{self, Admits, admitted};
-use super::configured::Configured;
+use super::configured::{self, Configured};
 use super::settings::settings;
 use super::{Inner, Inside};
-use crate::config::declared::{homes_apart, misfits};
+use crate::config::declared::{FitError, homes_apart, misfits};
 use crate::config::{self, Config, tables};
 
 /// The most keys that stand over a file.
@@ -36,8 +37,8 @@ const SET_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Configuring {
     basis: Basis,
-    /// The inventory that a start would find now.
-    there: Arc<ResourceSet>,
+    /// The inventory that a start would find now, and the ranks that were taken out of it.
+    there: (Arc<ResourceSet>, Idset),
     inside: Inside,
     course: Course,
 }
@@ -47,6 +48,8 @@ pub struct Configuring {
 pub struct Basis {
     /// The file, where there is one, and whether a copy of it is kept there.
     pub file: Option<(PathBuf, Option<PathBuf>)>,
+    /// Where that is from, for people.
+    pub origin: String,
     /// `-S` of this start.
     pub given: Vec<String>,
     /// Keys that were set since.
@@ -108,11 +111,26 @@ impl Basis {
         Basis {
             admits,
             file: configured.file(statedir),
+            origin: configured.config.origin.clone(),
             given: given.to_vec(),
             set: Vec::new(),
             table: table.unwrap_or_default(),
             over: Live::of(settings),
             inventory: Arc::clone(inventory),
+        }
+    }
+
+    /// What is wrong with a key that is set, and where it is to be written instead: what is in the state
+    /// directory is not read by a start that is given a file.
+    fn says(&self, error: &config::ConfigError) -> String {
+        match (error, &self.file) {
+            (config::ConfigError::NotLive { path }, Some((file, Some(_)))) => {
+                let file = file.display();
+                format!(
+                    "{path}: counts from a start on; write it in {file}, which this start was given"
+                )
+            }
+            _ => error.to_string(),
         }
     }
 
@@ -147,7 +165,7 @@ fn live(config: &Config, admits: &Admits) -> Result<Live, Vec<String>> {
 
 impl Configuring {
     /// Nothing is changing.
-    pub fn new(basis: Basis, there: Arc<ResourceSet>, inside: Inside) -> Configuring {
+    pub fn new(basis: Basis, there: (Arc<ResourceSet>, Idset), inside: Inside) -> Configuring {
         Configuring {
             basis,
             there,
@@ -205,7 +223,7 @@ impl Configuring {
             return Err(Refusal::not_found(text));
         }
         let (basis, inside) = (self.basis.clone(), self.inside.clone());
-        let there = Arc::clone(&self.there);
+        let there = self.there.clone();
         let work = move || {
             let found = match asked {
                 Asked::Reload => reloaded(basis, &there, trial, user),
@@ -256,8 +274,8 @@ impl Configuring {
     /// A record: the configuration that is in force from now on, where it is the one that was judged,
     /// and who may connect then.
     pub(super) fn recorded(&mut self, record: &Record) -> Option<(Config, Option<Access>)> {
-        if let Kind::ResourceDefine(inventory, _) = &record.event.kind {
-            self.there = Arc::clone(inventory);
+        if let Kind::ResourceDefine(inventory, basis) = &record.event.kind {
+            self.there = (Arc::clone(inventory), basis.removed.clone());
         }
         let Kind::Memo(memo) = &record.event.kind else {
             return None;
@@ -289,7 +307,7 @@ impl Configuring {
 /// Reads the file again, checks it and compares.
 fn reloaded(
     mut basis: Basis,
-    there: &ResourceSet,
+    (there, removed): &(Arc<ResourceSet>, Idset),
     trial: Trial,
     userid: u32,
 ) -> Result<Candidate, Vec<String>> {
@@ -311,12 +329,16 @@ fn reloaded(
     }
     let table = tables::over(&text, &basis.given).map_err(told)?;
     // What a start would refuse. Those that are there already may lack nodes that were taken out since.
-    if table.get("instance") != basis.table.get("instance") {
-        let misfits = misfits(&config.instance.declared, there);
-        if !misfits.is_empty() {
-            return Err(named(misfits.iter().map(ToString::to_string).collect()));
-        }
+    let is_told = |error: &FitError| {
+        table.get("instance") == basis.table.get("instance") || error.is_of_removed(removed)
+    };
+    let misfits = misfits(&config.instance.declared, there).into_iter();
+    let (told, errors): (Vec<FitError>, Vec<FitError>) = misfits.partition(is_told);
+    if !errors.is_empty() {
+        return Err(named(errors.iter().map(ToString::to_string).collect()));
     }
+    let mut warned = named(told.iter().map(ToString::to_string).collect());
+    warned.extend(configured::which(path, kept.as_deref()));
     let merged = tables::merged(&basis.table, &table);
     let config = loaded(&merged, &basis.inventory).map_err(|lines| {
         let first = lines.into_iter();
@@ -325,10 +347,8 @@ fn reloaded(
         });
         first.collect::<Vec<String>>()
     })?;
-    let config = Config {
-        origin: path.display().to_string(),
-        ..config
-    };
+    let origin = basis.origin.clone();
+    let config = Config { origin, ..config };
     if let (Some(kept), Trial::No) = (kept, trial) {
         write_beside(kept, &text).map_err(|error| vec![format!("{}: {error}", kept.display())])?;
     }
@@ -340,6 +360,7 @@ fn reloaded(
         by: By::Reload,
         changed: tables::differences(&basis.table, &merged),
         restart: tables::differences(&merged, &table),
+        warned,
         live,
     };
     basis.set.clear();
@@ -359,9 +380,6 @@ fn set_over(
     trial: Trial,
     userid: u32,
 ) -> Result<Candidate, Vec<String>> {
-    let told = |errors: Vec<config::ConfigError>| -> Vec<String> {
-        errors.iter().map(ToString::to_string).collect()
-    };
     let (mut errors, mut live_keys) = (Vec::new(), Vec::new());
     for given in set {
         match not_live(given) {
@@ -380,9 +398,11 @@ fn set_over(
     errors.extend(wrong);
     errors.extend(unknown(&config, &basis.admits));
     if !errors.is_empty() {
-        return Err(told(errors));
+        return Err(errors.iter().map(|error| basis.says(error)).collect());
     }
     let config = loaded(&table, &basis.inventory)?;
+    let origin = basis.origin.clone();
+    let config = Config { origin, ..config };
     let key = |given: &String| given.split('=').next().map(|key| key.trim().to_owned());
     basis
         .set
@@ -401,6 +421,7 @@ fn set_over(
         by: By::Set(basis.set.clone()),
         changed: tables::differences(&basis.table, &table),
         restart: Vec::new(),
+        warned: Vec::new(),
         live: live(&config, &basis.admits)?,
     };
     basis.table = table;

@@ -3,6 +3,7 @@
 //! Called once. Each step is undone by the end of the process; nothing is
 //! written before the lock of the state directory is held.
 
+mod fits;
 mod kept;
 
 use std::io;
@@ -29,7 +30,7 @@ use tokio::sync::mpsc;
 use super::access::{AccessError, admitted};
 use super::answers::result_name;
 use super::child::Told;
-use super::configured::{Configured, Unfit};
+use super::configured::Configured;
 use super::filters::Filters;
 use super::granted::{Nested, Possession};
 use super::lack::Patience;
@@ -47,7 +48,7 @@ use super::turn::{Leader, Parts};
 use super::{BrokerArgs, Inner, Inside, Ready};
 use crate::clients::{ARRIVALS_MAX, Admission, listen};
 use crate::clock::Clock;
-use crate::config::declared::{FitError, homes_apart, misfits};
+use crate::config::declared::FitError;
 use crate::config::{self, Config};
 use crate::inventory::{InventoryError, Source};
 use crate::journal::{
@@ -58,6 +59,7 @@ use crate::rundir::{self, Claim, RundirError};
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
+use fits::fits;
 use kept::{CopyError, identity, in_force, own_place, possession, there};
 
 /// How long a lock that is held is tried for.
@@ -176,6 +178,8 @@ struct Prepared {
     path: String,
     /// What it has of its parent, if it is a child.
     nested: Option<Nested>,
+    /// What whoever starts it is to know.
+    notes: Vec<String>,
 }
 
 fn prepare(
@@ -221,7 +225,7 @@ fn prepare(
     );
     let (basis, access) = in_force(&mut config, basis, configured, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
-    fits(configured, &inventory)?;
+    let notes = fits(configured, &inventory, &known.removed)?;
     if nested.is_none() {
         keep(configured, &statedir)?;
     }
@@ -245,6 +249,7 @@ fn prepare(
         clock,
         path: settings.place.path,
         nested,
+        notes,
     };
     Ok((prepared, claim))
 }
@@ -301,20 +306,6 @@ fn over(journal: &mut Journal, nested: Option<&Nested>) -> Result<Over, StartErr
     let (completed, all) = journal.finished_with(result_name(JobResult::Completed))?;
     let failed = all.saturating_sub(completed);
     Ok(Over { completed, failed })
-}
-
-/// Whether the declared instances can be had at all, each and together.
-fn fits(configured: &Configured, inventory: &ResourceSet) -> Result<(), StartError> {
-    let declared = &configured.config.instance.declared;
-    let mut errors = misfits(declared, inventory);
-    if configured.unfit() == Unfit::Told {
-        errors.drain(..).for_each(|error| tracing::warn!("{error}"));
-    }
-    errors.extend(homes_apart(declared, inventory).err());
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(StartError::Fit(errors)),
-    }
 }
 
 /// What the journal left, once the broker has folded it.
@@ -404,6 +395,7 @@ impl Prepared {
         let last_job = self.known.last_job;
         let mut notes = self.recovered.said();
         notes.extend(self.lacking());
+        notes.extend(self.notes.iter().cloned());
         let local = tokio::task::LocalSet::new();
         let code = local.block_on(&runtime, async {
             let (mut leader, last) = match self.begin() {
@@ -450,6 +442,7 @@ impl Prepared {
         };
         let writer = writer.map_err(io("start the journal's writer"))?;
         let (config, known) = (&self.config.instance, self.known);
+        let removed = known.removed.clone();
         let store = Store::new(
             writer,
             readers,
@@ -462,7 +455,7 @@ impl Prepared {
         let epoch = self.broker.epoch().next();
         let child = self.nested.map(|nested| nested.open(epoch, config));
         let there = Arc::clone(&self.inventory);
-        let configuring = Configuring::new(self.configuring, there, inside.clone());
+        let configuring = Configuring::new(self.configuring, (there, removed), inside.clone());
         let mut filters = Filters::new(inside.clone());
         filters.want(&self.config.instance.filters);
         let (lefts, told) = (Lefts::new(inside.clone()), inside.clone());

@@ -23,6 +23,7 @@ use eddy_wire::account::Name;
 use eddy_wire::event::{EVENT_VERSION, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::json;
 use eddy_wire::pool::{Pool, Takes};
 use eddy_wire::resource_set::ResourceSet;
@@ -131,6 +132,8 @@ pub struct Known {
     pub replayed: u64,
     /// The inventory recorded last.
     pub inventory: Option<Arc<ResourceSet>>,
+    /// Ranks that were taken out of it for good.
+    pub removed: Idset,
     /// The configuration recorded last.
     pub change: Option<Change>,
     /// Who may connect, as the parent said last.

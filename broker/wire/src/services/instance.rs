@@ -161,4 +161,7 @@ pub struct Reloaded {
     /// What differs in the file and counts from the next start on, a line each.
     #[serde(default)]
     pub restart: Vec<String>,
+    /// What is to be known of the file all the same, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warned: Vec<String>,
 }

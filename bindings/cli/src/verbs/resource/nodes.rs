@@ -9,11 +9,13 @@ use eddy_wire::error::Code;
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::instance::Config;
 use eddy_wire::services::job::{JobRow, JobSet, Raise, RaiseRequest, Scope};
 use eddy_wire::services::overlay::{Add, AddRequest, Remove, RemoveRequest};
 use eddy_wire::services::resource::{
     Dead, DeadRequest, Drain, DrainRequest, RankStatus, Status, Targets,
 };
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::listing::{Filter, Question};
@@ -78,7 +80,10 @@ pub async fn remove(
         ranks: ranks.clone(),
     };
     match client.call::<Remove>(&request).await {
-        Ok(()) => return Ok(()),
+        Ok(()) => {
+            tell_named(client, &ranks).await;
+            return Ok(());
+        }
         // What is refused whoever holds something there is so before anybody's job ends for it.
         Err(error) if error.code() == Some(Code::Busy) => {}
         Err(error) => return Err(error.into()),
@@ -113,7 +118,38 @@ pub async fn remove(
         are_drained(client, &ranks).await?;
     }
     client.call::<Remove>(&request).await?;
+    tell_named(client, &ranks).await;
     Ok(())
+}
+
+/// Says where the configuration names ranks that are gone.
+async fn tell_named(client: &Client, gone: &Idset) {
+    // They are gone: that nobody can say what else there is changes nothing of it.
+    let Ok(config) = client.call::<Config>(&()).await else {
+        return;
+    };
+    for line in named_in(&config["instance"], gone) {
+        eprintln!("eddy resource remove: {line}");
+    }
+}
+
+/// Which declared instances name some of these ranks, a line for each key.
+fn named_in(instances: &Value, gone: &Idset) -> Vec<String> {
+    let mut lines = Vec::new();
+    for instance in instances.as_array().into_iter().flatten() {
+        let name = instance["name"].as_str().unwrap_or_default();
+        for key in ["ranks", "elastic", "home"] {
+            let named = instance[key].as_str().and_then(|text| text.parse().ok());
+            let named = named.map(|named: Idset| named.intersect(gone));
+            if let Some(named) = named.filter(|named| !named.is_empty()) {
+                lines.push(format!(
+                    "instance `{name}`: `{key}` names ranks {named}, which are removed: take them out of the \
+                     configuration, too"
+                ));
+            }
+        }
+    }
+    lines
 }
 
 /// The ranks that are meant: all of them are there.
@@ -246,4 +282,24 @@ async fn cancel(client: &Client, jobs: JobSet) -> anyhow::Result<()> {
     };
     change::<Raise>(client, jobs, request).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn instances_that_name_what_is_removed_are_told_with_the_key() {
+        let instances = json!([
+            {"name": "a", "elastic": "all", "home": "2-3", "lend_max": null},
+            {"name": "b", "nodes": 2, "ranks": "0-1"},
+            {"name": "c", "nodes": 1, "ranks": null},
+        ]);
+        let gone = Idset::one(3);
+        let line = "instance `a`: `home` names ranks 3, which are removed: take them out of the \
+                    configuration, too";
+        assert_eq!(named_in(&instances, &gone), [line]);
+    }
 }
