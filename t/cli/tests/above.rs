@@ -91,6 +91,22 @@ fn queues_are_stopped_and_closed_from_within_the_instance_that_they_lead_to() ->
 }
 
 #[test]
+fn an_instance_in_that_of_a_queue_is_over_for_all_when_its_shutdown_returns() -> Tested {
+    let site = Site::start()?;
+    let root = &site.instance;
+    for at in 0..6 {
+        let inner = root.ok(&["alloc", "-q", "night", "--bg", "-N1", "-t5"])?;
+        let inner = inner.trim_end();
+        match at % 2 {
+            0 => root.ok(&["shutdown", inner])?,
+            _ => site.at(inner, &["shutdown"])?,
+        };
+        assert_eq!(root.row(inner)?["result"], "COMPLETED", "{at}");
+    }
+    site.instance.shut_down()
+}
+
+#[test]
 fn accounts_reservations_and_usage_are_those_of_the_parent_wherever_one_asks() -> Tested {
     let site = Site::start()?;
     site.at("solid", &["account", "add", "physics", "--shares=3"])?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use eddy_client::{Client, ClientError, EndFeed};
 use eddy_wire::id::JobId;
+use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::instance::{Ping, PingRequest, Pong, Shutdown, ShutdownRequest};
 use eddy_wire::services::job::JobSet;
 use tokio::io::AsyncReadExt;
@@ -43,6 +44,8 @@ const EXAMPLES: &str = "Examples:
 
 /// How often a leader that was told to end is asked what that waits for.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// How long the instance around that of a queue is waited for, which may be away.
+const ABOVE_AFTER_MAX: Duration = Duration::from_secs(5);
 /// How long an instance that was told to end may take before it is told again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -72,7 +75,13 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         match (args.background, over, watched) {
             (true, _, _) => {}
-            (false, Some(over), _) => until_over(&client, &request, over).await?,
+            (false, Some(job), _) => {
+                until_over(&client, &request, job.over).await?;
+                if let Some(mut above) = job.above {
+                    // Whoever leads there may be away: it is over all the same.
+                    let _ = tokio::time::timeout(ABOVE_AFTER_MAX, above.next()).await;
+                }
+            }
             (false, None, Ok(watched)) => until_gone(&client, watched).await,
             (false, None, Err(_)) => {}
         }
@@ -132,13 +141,47 @@ async fn until_over(
     }
 }
 
-/// The end of the job that an instance is; none for a root.
-async fn job_of(global: &Global, pong: &Pong) -> anyhow::Result<Option<EndFeed>> {
+/// The job that an instance is.
+struct Job {
+    /// Its end in the instance around.
+    over: EndFeed,
+    /// The same where that is one of a queue: whoever submits there asks the instance around it, which knows
+    /// the job by the same number and hears of its end a moment later.
+    above: Option<EndFeed>,
+}
+
+/// The job that an instance is; none for a root.
+async fn job_of(global: &Global, pong: &Pong) -> anyhow::Result<Option<Job>> {
     let Some(parent) = &pong.parent else {
         return Ok(None);
     };
-    let last = pong.path.rsplit('/').next().unwrap_or_default();
-    let job: JobId = last.parse().context("the instance's path")?;
+    let job = number(pong)?;
     let parent = Client::connect_told(&parent.parse()?, global.options(), told).await?;
-    Ok(Some(EndFeed::of(&parent, JobSet::one(job))?))
+    Ok(Some(Job {
+        over: EndFeed::of(&parent, JobSet::one(job))?,
+        above: above(global, &parent, job).await,
+    }))
+}
+
+/// The number of the job that an instance is.
+fn number(pong: &Pong) -> anyhow::Result<JobId> {
+    let last = pong.path.rsplit('/').next().unwrap_or_default();
+    last.parse().context("the instance's path")
+}
+
+/// The end of a job of this instance in the one around it, where this is a declared one and that is there.
+async fn above(global: &Global, client: &Client, job: JobId) -> Option<EndFeed> {
+    let pong = client.call::<Ping>(&PingRequest::default()).await.ok()?;
+    let uri = pong.parent.as_ref()?.parse().ok()?;
+    let request = ChildrenRequest {
+        job: Some(number(&pong).ok()?),
+        ..ChildrenRequest::default()
+    };
+    let ask = async {
+        let around = Client::connect(&uri, global.options()).await.ok()?;
+        let rows = around.call::<Children>(&request).await.ok()?;
+        let is_declared = rows.iter().any(|row| row.declared);
+        is_declared.then(|| EndFeed::of(&around, JobSet::one(job)).ok())?
+    };
+    tokio::time::timeout(ABOVE_AFTER_MAX, ask).await.ok()?
 }
