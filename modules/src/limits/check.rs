@@ -7,7 +7,7 @@ use eddy_wire::account::{Excess, Limits as Given, Party, STANDBY};
 use eddy_wire::time::{MICROS, Time};
 
 use super::cost::Cost;
-use super::days::{Back, Counted};
+use super::days::{self, Back, Counted};
 use super::{Alone, Bound, Count, Limits, Whose};
 
 /// What is asked about a job.
@@ -28,6 +28,8 @@ pub(super) struct Check {
     excess: Excess,
     /// What of `most` is of the period before.
     carried: u64,
+    /// When what was used counts no more: the end of the period.
+    until: Option<Time>,
 }
 
 impl Check {
@@ -38,6 +40,8 @@ impl Check {
             0 => String::new(),
             carried => format!(", {carried} of them carried over"),
         };
+        let until = self.until.map(|until| format!(" until {}", until.utc()));
+        let carried = format!("{}{carried}", until.unwrap_or_default());
         let text = match self.asked {
             u64::MAX => format!(
                 "limit `{limit}` of {whose} is {most}{carried}: only jobs with a time limit (-t) can be within it"
@@ -70,6 +74,7 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
             // A job that waits to be let through is submitted all the same.
             excess: Excess::Refuse,
             carried: 0,
+            until: None,
         }));
     }
     let excess = match given.excess {
@@ -85,6 +90,7 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
             asked,
             excess,
             carried: 0,
+            until: None,
         }));
     };
     add(
@@ -131,6 +137,7 @@ impl Limits {
             asked: cost.work.map_or(u64::MAX, minutes),
             excess: given.excess,
             carried,
+            until: Some(days::end(given.period, now)),
         })
     }
 }

@@ -18,6 +18,9 @@ const DAY: i64 = 86_400 * MICROS;
 /// Days that are kept: no period is longer than a year, and what the one before left may count.
 const DAYS_MAX: i64 = 800;
 
+/// No period is longer.
+const YEAR_DAYS: i64 = 366;
+
 /// Which period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Back {
@@ -188,6 +191,14 @@ pub(crate) fn beginning(period: Period, day: i64) -> i64 {
     first_of(year, month - month % months)
 }
 
+/// When the period ends that is on.
+pub(super) fn end(period: Period, now: Time) -> Time {
+    let today = now.0.div_euclid(DAY);
+    let days = today + 1..=today + YEAR_DAYS;
+    let mut begins = days.filter(|day| beginning(period, *day) == *day);
+    Time(begins.next().unwrap_or(today).saturating_mul(DAY))
+}
+
 /// The year and the month, from 0, of a day.
 fn month_of(day: i64) -> (i64, i64) {
     let shifted = day + 719_468;
@@ -300,6 +311,22 @@ mod tests {
                     prop_assert_eq!(sum(Back::One), anew(&days, whose, counted, before.clone()));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_period_ends_where_the_next_begins() {
+        // 2026-11-26T12:00:00Z, a Thursday.
+        let now = Time((20_783 * DAY) + DAY / 2);
+        let ends = [
+            (Period::Day, "2026-11-27T00:00:00Z"),
+            (Period::Week, "2026-11-29T00:00:00Z"),
+            (Period::Month, "2026-12-01T00:00:00Z"),
+            (Period::Quarter, "2027-01-01T00:00:00Z"),
+            (Period::Year, "2027-01-01T00:00:00Z"),
+        ];
+        for (period, at) in ends {
+            assert_eq!(end(period, now).utc(), at);
         }
     }
 

@@ -333,14 +333,16 @@ fn what_was_left_of_a_budget_may_be_carried_over_in_part() {
     submit(&mut limits, 2, "a", &spec(1, 3_000));
     assert_eq!(why(&limits, 2), "");
     submit(&mut limits, 3, "a", &spec(1, 3_060));
-    let text = "is 90, 30 of them carried over: 40 are taken, 51 asked for";
+    let text =
+        "is 90 until 1970-01-02T00:00:00Z, 30 of them carried over: 40 are taken, 51 asked for";
     assert!(why(&limits, 3).ends_with(text), "{}", why(&limits, 3));
     // Of the first twenty minutes are left.
     submit(&mut limits, 4, "a", &spec(1, 4_800));
     submit(&mut limits, 5, "a", &spec(1, 4_860));
     let on = |days: i64, job| limits.binding(Time(days * day * MICROS), JobId(job));
     assert_eq!(on(1, 4), None);
-    let text = "is 80, 20 of them carried over: 0 are taken, 81 asked for";
+    let text =
+        "is 80 until 1970-01-03T00:00:00Z, 20 of them carried over: 0 are taken, 81 asked for";
     assert!(on(1, 5).is_some_and(|bound| bound.text.ends_with(text)));
     assert_eq!(on(2, 5), None, "and of the second all");
 }
@@ -418,7 +420,7 @@ fn core_minutes_of_a_queue_count_what_its_jobs_used_and_no_others() {
     // One of the two that used half an hour each was of the queue.
     assert_eq!(why(&limits, 3), "");
     tell(&mut limits, 1_800, 3, Kind::Priority(16));
-    let text = "limit `core_minutes` of queue `short` is 60: 60 are taken, 30 asked for";
+    let text = "limit `core_minutes` of queue `short` is 60 until 1970-01-02T00:00:00Z: 60 are taken, 30 asked for";
     assert_eq!(why(&limits, 4), text);
     // The next day only what the third may still use is taken.
     assert!(limits.binding(Time(86_400 * MICROS), JobId(4)).is_none());

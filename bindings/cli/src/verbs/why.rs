@@ -292,6 +292,14 @@ fn lines(
             (Some(one), condition) => {
                 lines.extend(condition);
                 lines.push(let_go(row, one));
+                // Who is at a limit is asked by what it is, which another request may be within.
+                if row.reason.starts_with("waits for limit `") && asks_otherwise(suppose) {
+                    let text = "  limit:  is of what it asks for now, not of what is supposed";
+                    lines.push(text.to_owned());
+                }
+            }
+            (None, Some(_)) if row.state.is_pending() => {
+                lines.push("  if:     is not reckoned of a job that waits for that".to_owned());
             }
             (None, Some(_)) => lines.push("  if:     is told only of jobs that wait".to_owned()),
             (None, None) => {}
@@ -329,6 +337,11 @@ fn lines(
         lines.push(format!("  sooner: with {options} it would start at once"));
     }
     lines
+}
+
+/// Whether another request is supposed, and not only another turn.
+fn asks_otherwise(suppose: &Suppose) -> bool {
+    suppose.nodes.is_some() || suppose.slots.is_some() || suppose.limit.is_some()
 }
 
 /// What would be of one that waits for something else than resources if it waited for nothing else.
