@@ -232,7 +232,15 @@ impl Charter {
                 class,
             });
         }
-        let account = self.book.charged(field, user, name);
+        let is_named = system.account.is_some() || system.bank.is_some();
+        let below = match (name, is_named) {
+            (Some(default), false) => self.own_below(user, default),
+            (_, true) | (None, false) => None,
+        };
+        let account = match below {
+            Some(account) => Ok(Some(account)),
+            None => self.book.charged(field, user, name),
+        };
         let Some(account) = account.map_err(Refusal::invalid)? else {
             return Ok(Party::default());
         };
@@ -245,6 +253,15 @@ impl Charter {
             account: Some(account),
             class,
         })
+    }
+
+    /// What a user is charged to by default, where that is below this account and he is not in it himself.
+    fn own_below(&self, user: u32, account: &str) -> Option<Name> {
+        let own = self.book.charged(ACCOUNT, user, None).ok()??;
+        let (top, _) = self.book.named(ACCOUNT, account).ok()?;
+        let is_below = self.book.line(&own).any(|(above, _)| above == top);
+        let is_in_it = self.book.member(top, user).is_some();
+        (is_below && !is_in_it).then_some(own)
     }
 }
 

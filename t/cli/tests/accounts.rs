@@ -570,6 +570,11 @@ fn a_job_that_names_no_account_is_charged_to_that_of_its_queue() -> Tested {
     for account in ["physics", "biology"] {
         instance.ok(&["account", "add", account])?;
     }
+    instance.ok(&["account", "add", "cells", "--parent", "biology"])?;
+    let add = ["account", "add-user", &uid, "-A", "cells", "--default"];
+    instance.ok(&add)?;
+    let job = instance.submit(&["-q", "lab", "true"])?;
+    assert_eq!(instance.row(&job)?["account"], "cells", "it is below");
     instance.ok(&["account", "add-user", &uid, "-A", "physics", "--default"])?;
     let line = refused(&instance, &["submit", "-q", "lab", "true"])?;
     let expected = format!("account: user {uid} is not in account `biology`");
