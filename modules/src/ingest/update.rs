@@ -140,7 +140,8 @@ impl Ingest {
         Ok(only_what_differs(change, before, own))
     }
 
-    /// Whom one is charged to that is told to be with others: what is not told stays.
+    /// Whom one is charged to that is told to be with others: what is not told stays, but for a QoS that nobody
+    /// named where another queue has one of its own.
     fn party_of(
         &self,
         user: u32,
@@ -150,16 +151,31 @@ impl Ingest {
     ) -> Result<Party, Refusal> {
         let text = |name: &Option<Name>| name.as_ref().map(Name::to_string);
         let account = new.set.account.clone().or_else(|| text(&own.account));
-        let qos = new.set.qos.clone().or_else(|| text(&own.qos));
+        let rules = self.queues.rules(spec);
+        let of_queue = rules.and_then(|rules| text(&rules.default_qos));
+        let of_queue = of_queue.filter(|_| new.set.queue.is_some() && self.named_no_qos(new));
+        let qos = new.set.qos.clone().or(of_queue);
+        let qos = qos.or_else(|| text(&own.qos));
         let asked = spec.charged_as(account, qos, text(&own.class));
-        let party = self
-            .parties
-            .charter()
-            .party(user, &asked, self.queues.rules(spec))?;
+        let party = self.parties.charter().party(user, &asked, rules)?;
         Ok(Party {
             class: own.class.clone(),
             ..party
         })
+    }
+
+    /// Whether a job has the QoS that who names none has in its queue, and named none.
+    fn named_no_qos(&self, new: &NewLimit) -> bool {
+        let submit = &new.submit;
+        let text = |name: &Option<Name>| name.as_ref().map(Name::to_string);
+        let account = text(&submit.party.account);
+        let unnamed = submit
+            .spec
+            .charged_as(account, None, text(&submit.party.class));
+        let rules = self.queues.rules(&submit.spec);
+        let party = self.parties.charter().party(submit.user, &unnamed, rules);
+        submit.spec.jobspec.attributes.system.qos.is_none()
+            && party.is_ok_and(|party| party.qos == submit.party.qos)
     }
 }
 

@@ -321,6 +321,31 @@ fn one_that_waits_is_given_another_name_queue_and_time_and_stays_so() -> Tested 
 }
 
 #[test]
+fn who_named_no_qos_has_that_of_the_queue_that_it_goes_to() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("qos.toml");
+    let queue = |name, qos| {
+        format!(
+            "[[queue]]\nname = \"{name}\"\nqos = [\"{qos}\", \"any\"]\ndefault_qos = \"{qos}\"\n"
+        )
+    };
+    let qos = ["high", "low", "any"].map(|name| format!("[[qos]]\nname = \"{name}\"\n"));
+    let text = [queue("own", "high"), queue("guests", "low"), qos.concat()].concat();
+    std::fs::write(&config, text)?;
+    let state = place.path().join("state");
+    let options = ["--fake", "nodes=1,cores=1", "--config", &config];
+    let instance = Instance::start_in(place, state, &options)?;
+    let words = ["submit", "-q", "own", "--urgency=0"];
+    let unnamed = instance.ok(&[&words[..], &["true"]].concat())?;
+    let named = instance.ok(&[&words[..], &["--qos=any", "true"]].concat())?;
+    for (job, qos) in [(unnamed.trim(), "low"), (named.trim(), "any")] {
+        instance.ok(&["update", job, "queue=guests"])?;
+        assert_eq!(instance.row(job)?["qos"], qos);
+    }
+    instance.shut_down()
+}
+
+#[test]
 fn what_could_not_be_submitted_like_that_is_refused_by_the_field() -> Tested {
     let instance = site()?;
     let uid = rustix::process::getuid().as_raw().to_string();
