@@ -71,6 +71,14 @@ impl Found {
         self.notes.push((line, why.into()));
     }
 
+    /// The same of what may stand for many lines: it is said once.
+    fn once(&mut self, line: usize, why: String) {
+        let note = (line, why);
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
     fn key(&mut self, table: &'static str, line: String) {
         let lines = self.keys.entry(table).or_default();
         lines.push(line);

@@ -14,6 +14,11 @@ use crate::names::Users;
 /// What is written for no limit.
 const NO_LIMIT: u64 = i32::MAX as u64;
 
+/// What a document has of accounts.
+const KEYS: [&str; 2] = ["banks", "associations"];
+/// How many keys an error tells.
+const KEYS_TOLD: usize = 8;
+
 /// A row by the names of its columns.
 type Row = BTreeMap<String, String>;
 
@@ -27,6 +32,18 @@ pub fn read(texts: &[(String, String)], users: &Users) -> anyhow::Result<Found> 
         match text.trim_start().starts_with('{') {
             true => {
                 let value: Value = serde_json::from_str(text).with_context(|| name.clone())?;
+                if KEYS.iter().all(|key| value.get(key).is_none()) {
+                    let there = value.as_object().into_iter().flatten();
+                    let there: Vec<&str> = there.take(KEYS_TOLD).map(|(key, _)| &**key).collect();
+                    bail!(
+                        "{name}: has {}; allowed are banks and associations, as flux account export-json writes \
+                         them",
+                        match there.is_empty() {
+                            true => "nothing".to_owned(),
+                            false => there.join(", "),
+                        }
+                    );
+                }
                 banks.extend(objects(&value["banks"]));
                 associations.extend(objects(&value["associations"]));
             }
@@ -186,6 +203,18 @@ mod tests {
         let found = read(&texts, &Users::read()).expect("tables");
         let line = |change| serde_json::to_string(change).expect("JSON");
         found.changes.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_document_of_neither_banks_nor_associations_is_refused_with_what_it_has() {
+        let text = r#"{"bank_table": [{"bank": "a"}], "association_table": []}"#;
+        let texts = [("x.json".to_owned(), text.to_owned())];
+        let refused = read(&texts, &Users::read()).err().expect("it is refused");
+        assert_eq!(
+            refused.to_string(),
+            "x.json: has bank_table, association_table; allowed are banks and associations, as flux account \
+             export-json writes them"
+        );
     }
 
     #[test]

@@ -291,7 +291,7 @@ fn is_taken(pair: &str) -> bool {
     matches!(what, "node" | "cpu") || amount == "-1"
 }
 
-/// `'a b':Key='x:y':Other=1` as its parts; colons in quotes part nothing.
+/// `'a b':Key='x:y':Other=1` as its parts; colons in quotes part nothing, nor do those of a time (`1-00:00:00`).
 fn pieces(text: &str) -> Vec<(String, Option<String>)> {
     let mut parts = vec![String::new()];
     let mut quoted = false;
@@ -302,11 +302,22 @@ fn pieces(text: &str) -> Vec<(String, Option<String>)> {
             other => parts.last_mut().expect("there is one").push(other),
         }
     }
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let mut whole: Vec<String> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match whole.last_mut() {
+            Some(before) if is_number(&part) && before.contains('=') => {
+                before.push(':');
+                before.push_str(&part);
+            }
+            _ => whole.push(part),
+        }
+    }
     let piece = |part: String| match part.split_once('=') {
         Some((key, value)) => (key.trim().to_owned(), Some(value.trim().to_owned())),
         None => (part.trim().to_owned(), None),
     };
-    parts.into_iter().map(piece).collect()
+    whole.into_iter().map(piece).collect()
 }
 
 #[cfg(test)]
@@ -318,7 +329,7 @@ mod tests {
 Cluster - 'tux':Fairshare=1:QOS='normal'
 Parent - 'root'
 User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
-Account - 'science':Description='a: b':Organization='org':Fairshare=30:GrpTRES=cpu=64,node=4:MaxWall=60
+Account - 'science':Description='a: b':Organization='org':Fairshare=30:GrpTRES=cpu=64,node=4:MaxWall=1-00:00:00
 Parent - 'science'
 Account - 'physics':Description='physics':Organization='org':Fairshare=parent:QOS='normal,high':DefaultQOS='normal'
 Parent - 'physics'

@@ -4,13 +4,16 @@
 //! served by an instance on those; all others are queues of the root, and require a property that
 //! only their nodes have, where those are not all.
 
+mod amounts;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_wire::account::Name;
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::Rank;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
+
+use amounts::{gpu, licenses, mebibytes, minutes, number_of};
 
 use super::{Found, Instance, Queue, list, plain, plain_instance, quoted};
 
@@ -177,8 +180,8 @@ fn nodes(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut Found) {
             ("sockets", Some(count)) => sockets = count,
             ("boards", Some(count)) => boards = count,
             ("corespersocket", Some(_)) => per_socket = amount,
-            // A core is the least that is given out.
-            ("threadspercore", Some(_)) => {}
+            ("threadspercore", Some(1)) => {}
+            ("threadspercore", Some(_)) => threads(pair, found),
             ("realmemory", _) => match mebibytes(&pair.value) {
                 Some(bytes) => memory = bytes,
                 None => unknown(pair, found),
@@ -212,10 +215,8 @@ fn nodes(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut Found) {
     for name in names {
         let rank = hosts.all.len() as u32;
         if u64::from(rank) >= NODES_MAX {
-            return found.note(
-                number,
-                format!("more than {NODES_MAX} nodes are not taken over"),
-            );
+            let text = format!("more than {NODES_MAX} nodes are not taken over");
+            return found.note(number, text);
         }
         for (feature, line) in features.iter().flat_map(|pair| pair.features()) {
             let (_, ranks) = hosts
@@ -229,14 +230,15 @@ fn nodes(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut Found) {
             cores: range(cores),
             gpus: range(gpus),
             memory,
+            sockets: amounts::sockets(all_sockets, cores, gpus),
             ..NodeSet::default()
         });
     }
 }
 
-/// Bytes, of a number of MiB.
-fn mebibytes(value: &str) -> Option<u64> {
-    value.parse::<u64>().ok()?.checked_mul(1 << 20)
+fn threads(pair: &Pair, found: &mut Found) {
+    let why = "a core is the least that is given out";
+    found.once(pair.line, format!("ThreadsPerCore={}: {why}", pair.value));
 }
 
 /// Whether a feature can be a property as it is.
@@ -249,18 +251,6 @@ impl Pair {
     fn features(&self) -> impl Iterator<Item = (String, usize)> {
         let names = self.value.split(',');
         names.map(|name| (name.to_owned(), self.line))
-    }
-}
-
-/// `gpu:2`, `gpu:a100:2`, `gpu`; `None` for anything else.
-fn gpu(value: &str) -> Option<u32> {
-    let mut parts = value.split(':');
-    if parts.next()? != "gpu" || value.contains(',') {
-        return None;
-    }
-    match parts.next_back() {
-        None => Some(1),
-        Some(count) => count.split('(').next()?.parse().ok(),
     }
 }
 
@@ -313,6 +303,11 @@ fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Partition {
             key => {
                 if let Known::No = rule(key, value, &mut queue, found) {
                     unknown(pair, found);
+                }
+                if let ("allowqos", Some(default)) = (key, queue.keys.get("default_qos")) {
+                    let why =
+                        format!("a job that names none has {default}; in Slurm its user's own");
+                    found.note(pair.line, format!("AllowQos={value}: {why}"));
                 }
             }
         }
@@ -398,6 +393,9 @@ fn rule(key: &str, value: &str, queue: &mut Queue, found: &mut Found) -> Known {
         "allowaccounts" => ("accounts", Some(list(value.split(',')))),
         "allowqos" => {
             found.qos.extend(value.split(',').map(str::to_owned));
+            // In Slurm it is the user's own; a job that has none would be refused by the list.
+            let first = value.split(',').next().map(quoted);
+            queue.keys.extend(first.map(|first| ("default_qos", first)));
             ("qos", Some(list(value.split(','))))
         }
         _ => return Known::No,
@@ -409,10 +407,6 @@ fn rule(key: &str, value: &str, queue: &mut Queue, found: &mut Found) -> Known {
         }
         None => Known::No,
     }
-}
-
-fn number_of(value: &str) -> Option<String> {
-    value.parse::<u32>().ok().map(|number| number.to_string())
 }
 
 /// Puts partitions with nodes of their own on instances; gives the properties of nodes of others.
@@ -487,33 +481,6 @@ fn ranks(nodes: &BTreeSet<String>, hosts: &[NodeSet]) -> Option<Idset> {
     (ranks.len() == nodes.len() as u64).then_some(ranks)
 }
 
-/// Minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]; as seconds.
-fn minutes(text: &str) -> Option<u64> {
-    let (days, rest) = match text.split_once('-') {
-        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
-        None => (None, text),
-    };
-    let parts: Option<Vec<u64>> = rest.split(':').map(|part| part.parse().ok()).collect();
-    let seconds = match (days, parts?.as_slice()) {
-        (None, [minutes]) => minutes.checked_mul(60)?,
-        (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
-        (_, [hours, minutes, seconds]) => hours
-            .checked_mul(3600)?
-            .checked_add(minutes.checked_mul(60)?)?
-            .checked_add(*seconds)?,
-        (Some(_), [hours, minutes]) => hours
-            .checked_mul(3600)?
-            .checked_add(minutes.checked_mul(60)?)?,
-        (Some(_), [hours]) => hours.checked_mul(3600)?,
-        _ => return None,
-    };
-    let seconds = days
-        .unwrap_or(0)
-        .checked_mul(86_400)?
-        .checked_add(seconds)?;
-    (seconds > 0).then_some(seconds)
-}
-
 fn setting(pair: &Pair, found: &mut Found) {
     let value = pair.value.as_str();
     let weight = |key: &str| format!("weights.{key} = {value}");
@@ -555,17 +522,6 @@ fn setting(pair: &Pair, found: &mut Found) {
     }
 }
 
-/// `matlab:10,ansys`: each a pool of so many, or of one.
-fn licenses(value: &str) -> Option<Vec<(String, u64)>> {
-    let pool = |word: &str| {
-        let (name, count) = word.split_once(':').unwrap_or((word, "1"));
-        let name = name.parse::<Name>().ok()?;
-        let count = count.parse().ok().filter(|count| *count > 0)?;
-        Some((name.to_string(), count))
-    };
-    value.split([',', ';']).map(pool).collect()
-}
-
 /// What stands once for many lines is named once.
 fn unknown(pair: &Pair, found: &mut Found) {
     let Pair { key, value, line } = pair;
@@ -573,8 +529,5 @@ fn unknown(pair: &Pair, found: &mut Found) {
         "" => key.clone(),
         value => format!("{key}={value}"),
     };
-    let note = (*line, format!("{said}: is not taken over"));
-    if !found.notes.contains(&note) {
-        found.notes.push(note);
-    }
+    found.once(*line, format!("{said}: is not taken over"));
 }

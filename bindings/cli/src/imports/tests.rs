@@ -68,12 +68,18 @@ fn partitions_become_queues_on_nodes_of_their_own() {
     assert_eq!(config.instance.kill_grace.0, 30_000_000);
     let nodes = found.nodes.as_ref().expect("there are nodes");
     assert_eq!((nodes.nnodes(), nodes.ncores(), nodes.ngpus()), (6, 40, 4));
+    let sockets = nodes.nodes.values().map(|node| node.sockets().len());
+    assert_eq!(sockets.collect::<Vec<_>>(), [2, 2, 2, 2, 1, 1]);
+    let default = queues[0].rules.default_qos.as_ref();
+    assert_eq!(default.map(|name| name.as_str()), Some("normal"));
     assert_eq!(
         told(&found),
         [
             "line 2: ClusterName=eight: is not taken over",
+            "line 7: ThreadsPerCore=2: a core is the least that is given out",
             "line 7: State=UNKNOWN: is not taken over",
             "line 9: PartitionName=Batch: the queue is called batch",
+            "line 9: AllowQos=normal,long: a job that names none has \"normal\"; in Slurm its user's own",
             "line 11: State=DRAIN: is said to the running instance: `eddy queue disable gpu`",
             "line 11: OverSubscribe=YES: is not taken over",
         ]
