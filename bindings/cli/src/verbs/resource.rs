@@ -74,6 +74,9 @@ enum Verb {
         no_header: bool,
     },
     /// Take ranks out of service: what runs goes on, nothing new starts
+    ///
+    /// A user's instance that holds one goes on giving it to its jobs until it ends or gives it back (eddy
+    /// grant release).
     Drain {
         /// Replace the reason of ranks that are drained already
         #[arg(short = 'f', long)]
@@ -118,7 +121,8 @@ enum Verb {
     ///
     /// Refused while jobs hold something there. With --drain nothing more starts there, and it comes
     /// back when the last job has ended and the nodes are gone; interrupted, they stay drained (eddy
-    /// resource undrain puts them back). With --force the jobs are cancelled first. The nodes of the
+    /// resource undrain puts them back). A user's instance that holds one goes on giving it to its jobs until
+    /// it ends or gives it back (eddy grant release). With --force the jobs are cancelled first. The nodes of the
     /// leader itself stay, and so do those that a declared instance has of its own.
     Remove {
         /// Let nothing more start there and wait for the jobs to end
