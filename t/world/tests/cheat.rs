@@ -109,6 +109,7 @@ fn age_and_size_are_worth_nothing_by_fair_tree() {
 }
 
 #[test]
-fn who_wants_all_of_the_machine_gains_by_its_size_alone() {
-    gains_by("size", Cheat::Reserving);
+fn who_wants_all_of_the_machine_gains_less_by_its_size_than_counts() {
+    let score = duel(Cheat::Reserving, &Duel::default()).expect("promises are kept");
+    assert!(score.gain() <= GAIN_MAX, "{score:?}");
 }
