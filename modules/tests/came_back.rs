@@ -162,6 +162,7 @@ fn one_that_waits_goes_where_a_start_with_another_file_leads_it() {
         by: By::Set(Vec::new()),
         changed: Vec::new(),
         restart: Vec::new(),
+        warned: Vec::new(),
         live,
     };
     let event = Event {

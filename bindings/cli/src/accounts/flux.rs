@@ -209,7 +209,7 @@ mod tests {
     fn a_document_of_neither_banks_nor_associations_is_refused_with_what_it_has() {
         let text = r#"{"bank_table": [{"bank": "a"}], "association_table": []}"#;
         let texts = [("x.json".to_owned(), text.to_owned())];
-        let refused = read(&texts, &Users::read()).err().expect("it is refused");
+        let refused = read(&texts, &Users::read()).expect_err("it is refused");
         assert_eq!(
             refused.to_string(),
             "x.json: has bank_table, association_table; allowed are banks and associations, as flux account \

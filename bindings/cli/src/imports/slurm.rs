@@ -231,7 +231,6 @@ fn nodes(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut Found) {
             gpus: range(gpus),
             memory,
             sockets: amounts::sockets(all_sockets, cores, gpus),
-            ..NodeSet::default()
         });
     }
 }

@@ -400,7 +400,7 @@ impl Follower {
             from, tenure, word, ..
         } = letter;
         match word {
-            Word::Tenure { events, instance } => self.begin(now, tenure, events, *instance, out),
+            Word::Tenure { events, instance } => self.begin(now, tenure, (events, *instance), out),
             Word::Request { call, message } => {
                 if let Some(message) = message {
                     let asker = Asker::There(from, tenure, call);
@@ -449,8 +449,7 @@ impl Follower {
         &mut self,
         now: Time,
         tenure: Tenure,
-        events: u64,
-        facts: InstanceFacts,
+        (events, facts): (u64, InstanceFacts),
         out: &mut Vec<FollowerOutput>,
     ) {
         if self.tenure.is_some_and(|known| known >= tenure) {
@@ -468,11 +467,8 @@ impl Follower {
         self.children.clear();
         let asked = std::mem::take(&mut self.calls);
         let waiting: BTreeSet<u64> = asked.into_keys().map(|call| call.client).collect();
-        out.extend(
-            waiting
-                .into_iter()
-                .map(|client| FollowerOutput::CloseClient(ClientId(client))),
-        );
+        let waiting = waiting.into_iter().map(ClientId);
+        out.extend(waiting.map(FollowerOutput::CloseClient));
         let shells = std::mem::take(&mut self.shells);
         out.extend(shells.into_iter().map(FollowerOutput::CloseShell));
         for (client, message) in self.held.take() {

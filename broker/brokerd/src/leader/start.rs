@@ -216,13 +216,8 @@ fn prepare(
     let identity = named(&instance, &settings, nested.as_ref());
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let known = replayed(&journal, &mut broker, &recovered)?;
-    let basis = Basis::of(
-        configured,
-        (&there, &statedir),
-        &args.set,
-        admits,
-        &settings,
-    );
+    let place = (&there, statedir.as_path());
+    let basis = Basis::of(configured, place, &args.set, admits, &settings);
     let (basis, access) = in_force(&mut config, basis, configured, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
     let notes = fits(configured, &inventory, &known.removed)?;

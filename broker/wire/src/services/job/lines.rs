@@ -2,7 +2,8 @@
 //!
 //! Whoever shows records calls it: streams of events, event logs, histories. A record that can be
 //! followed by one thing only stands for that, too, and each of both is a line, so that who waits for
-//! an event of RFC 21 hears of it. What a record implies is among its lines, and has none of its own. It reads no journal.
+//! an event of RFC 21 hears of it. What a record implies is among its lines, and has none of its own. It reads no
+//! journal.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
