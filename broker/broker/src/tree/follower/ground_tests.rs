@@ -274,8 +274,7 @@ fn orders_and_words_that_wait_are_bounded() {
             leader: Epoch(1),
             number: 2,
         },
-        0,
-        InstanceFacts::default(),
+        (0, InstanceFacts::default()),
         &mut out,
     );
     let listed = out.iter().find_map(|output| match output {
