@@ -127,10 +127,13 @@ fn what_it_takes_without_the_root_runs_and_is_the_roots_when_that_is_back() -> T
     let site = Site::start()?;
     leader_of(site.root.state())?.kill()?;
     let (first, sent) = site.taken(&["sh", "-c", "echo first >>ran"])?;
+    site.ok(&["job", "wait-event", &first, "clean"])?;
+    // What is heard within a second is as of then: one that lasts longer comes between.
+    let second = site.ok(&["submit", "sleep", "1.1"])?;
+    site.ok(&["job", "wait-event", &second, "clean"])?;
     let runs = site.ok(&["submit", "-n2", "sleep", "1000"])?;
     let waits = site.ok(&["submit", "sh", "-c", "echo waits >>ran"])?;
     let held = site.ok(&["submit", "--begin-time=+1s", "sh", "-c", "echo held >>ran"])?;
-    site.ok(&["job", "wait-event", &first, "clean"])?;
     site.ok(&["job", "wait-event", &runs, "start"])?;
     site.waits(&waits, "waits")?;
     site.waits(&held, "waits for the parent instance, not heard since ")?;

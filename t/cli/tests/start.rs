@@ -340,7 +340,7 @@ fn sqlite3_reads_the_journal_while_the_instance_runs() -> Tested {
     };
     assert_eq!(
         ask("SELECT group_concat(name, ' ') FROM eventlog WHERE job = 1 ORDER BY seq")?,
-        "submit priority alloc start release clean"
+        "submit alloc start release"
     );
     assert_eq!(
         ask("SELECT count(*), count(DISTINCT seq), max(seq) - min(seq) + 1 FROM event")?
