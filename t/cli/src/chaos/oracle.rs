@@ -159,8 +159,8 @@ fn lives_are_whole(instance: &Instance, rows: &Rows<'_>) -> anyhow::Result<()> {
         instance,
         "SELECT job, group_concat(name, ' ') FROM \
         (SELECT job, CASE name WHEN 'release' \
-        THEN iif(json_extract(context, '$.free'), 'free', name) ELSE name END AS name \
-        FROM event WHERE job > 0 ORDER BY seq) GROUP BY job",
+        THEN iif(json_extract(context, '$.free'), 'free', name) || iif(json_extract(context, '$.over'), ' clean', '') \
+        ELSE name END AS name FROM event WHERE job > 0 ORDER BY seq) GROUP BY job",
     )?;
     let lives: BTreeMap<u64, Vec<&str>> = text
         .lines()

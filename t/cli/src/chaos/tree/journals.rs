@@ -115,7 +115,7 @@ fn book(state: &Path) -> anyhow::Result<Book> {
     }
     let events = "SELECT job, name, CASE name WHEN 'adopt' THEN context \
         WHEN 'submit' THEN ifnull(json_extract(context, '$.pass.attempt'), 1) \
-        WHEN 'release' THEN ifnull(json_extract(context, '$.free'), '') \
+        WHEN 'release' THEN ifnull(json_extract(context, '$.free') + ifnull(json_extract(context, '$.over'), 0), '') \
         WHEN 'alloc' THEN ifnull(json_extract(context, '$.passed.instance'), '') ELSE '' END FROM event \
         WHERE job > 0 AND name != 'id-block' ORDER BY seq";
     for line in sqlite(&journal, events)?.lines() {
@@ -131,12 +131,17 @@ impl Book {
         let (job, name, context) = (field()?.parse()?, field()?, field()?);
         let life = self.lives.entry(job).or_default();
         // What a record stands for beside what it is called.
-        let (before, behind) = match (name, context.is_empty()) {
-            ("alloc", false) => (Some("passed"), None),
-            ("release", false) => (None, Some("free")),
-            _ => (None, None),
+        let (before, behind) = match (name, context) {
+            ("release", "2") => (None, &["free", "clean"][..]),
+            ("release", "1") => (None, &["free"][..]),
+            ("alloc", "") | ("release", _) => (None, &[][..]),
+            ("alloc", _) => (Some("passed"), &[][..]),
+            _ => (None, &[][..]),
         };
-        let names = before.into_iter().chain([name]).chain(behind);
+        let names = before
+            .into_iter()
+            .chain([name])
+            .chain(behind.iter().copied());
         life.extend(names.map(str::to_owned));
         let attempt = self.attempts.entry(job).or_default();
         match name {
