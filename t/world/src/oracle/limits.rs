@@ -278,10 +278,10 @@ impl Limited {
     }
 
     /// What is held of a limit is within what it was as the last of those who hold it was let through: all of
-    /// them counted then.
+    /// them counted then. Or within what it is now: once it is lifted nobody is kept from the most of a choice.
     fn may_hold(&self, id: JobId) -> Result<(), String> {
         let submit = &self.jobs[&id].submit;
-        for (whose, _) in self.rules.of(submit) {
+        for (whose, now) in self.rules.of(submit) {
             let holds = || {
                 let jobs = self.jobs.values().filter(|job| job.grant.is_some());
                 jobs.filter(|job| self.rules.counts(&whose, &job.submit))
@@ -297,7 +297,9 @@ impl Limited {
                 continue;
             }
             let taken = self.sum(&whose, holds(), Seen::holds);
-            if let Some((limit, has, most)) = taken.over(limits) {
+            if let Some((limit, has, most)) = taken.over(limits)
+                && taken.over(&now).is_some()
+            {
                 return Err(format!(
                     "job {id} begins, and those of {whose} hold {has} `{limit}`, whose limit is {most}"
                 ));
