@@ -78,9 +78,9 @@ fn flux_has_the_weights_it_is_to_have() {
             ("fair_share", 1e5),
             ("qos", 1e6),
             ("queue", 1e4),
-            ("size", 1e3),
+            ("size", 1e2),
             ("user", 1e3),
-            ("wait", 1e4)
+            ("wait", 1e3)
         ]
     );
     assert_eq!(flux.priority.factors.max_wait, Span::seconds(7 * 86_400));
@@ -196,14 +196,14 @@ fn formulas_are_checked_with_their_columns() {
 
 #[test]
 fn a_threshold_that_holds_all_is_said() {
-    let text = "preset = \"flux\"\n[priority]\nthreshold = 1112000\n";
+    let text = "preset = \"flux\"\n[priority]\nthreshold = 1102100\n";
     assert_eq!(
         warned(text),
         [
-            "priority.threshold: is 1112000, and the best that factors can make is 1112000: all jobs are held back"
+            "priority.threshold: is 1102100, and the best that factors can make is 1102100: all jobs are held back"
         ]
     );
-    let more = "preset = \"flux\"\n[priority]\nthreshold = 1111999\n";
+    let more = "preset = \"flux\"\n[priority]\nthreshold = 1102099\n";
     // A queue of which nothing is said has priority 0, so its weight adds nothing.
     assert_eq!(warned(&format!("{more}factors.queues.fast = 1\n")), [""; 0]);
 }
@@ -214,12 +214,12 @@ fn weights_say_what_they_outweigh() {
     assert_eq!(
         said("flux"),
         [
-            "a full qos factor (1000000) outweighs all of fair_share, wait, size, user together (112000); 0.0014 of it is as much as a day of wait",
-            "a full fair_share factor (100000) outweighs all of wait, size, user together (12000); 0.0143 of it is as much as a day of wait",
-            "a full wait factor (10000) outweighs all of size, user together (2000); each day adds 1428.6, up to 7d",
-            "a full size factor (1000) does not outweigh all of user together (1000); it is as much as 16.8h of wait",
-            "a full user factor (1000) is the lightest; it is as much as 16.8h of wait",
-            "each point of queue priority weighs 10000, as much as 0.0100 of qos or 7d of wait",
+            "a full qos factor (1000000) outweighs all of fair_share, user, wait, size together (102100); 0.0001 of it is as much as a day of wait",
+            "a full fair_share factor (100000) outweighs all of user, wait, size together (2100); 0.0014 of it is as much as a day of wait",
+            "a full user factor (1000) does not outweigh all of wait, size together (1100); 0.1429 of it is as much as a day of wait",
+            "a full wait factor (1000) outweighs all of size (100); each day adds 142.9, up to 7d",
+            "a full size factor (100) is the lightest; it is as much as 16.8h of wait",
+            "each point of queue priority weighs 10000, as much as 0.0100 of qos, more than any wait",
         ]
     );
     // The site's own rule: ten days are a point, a point of the queue is all of fair share.

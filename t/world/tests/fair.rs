@@ -45,6 +45,23 @@ fn four_accounts_that_ask_in_four_ways_get_their_shares() {
     }
 }
 
+/// With the times of a real site, so that who is wide waits for hours: neither that nor its width is worth more than
+/// it may be.
+#[test]
+fn jobs_of_half_a_day_get_no_more_for_being_wide_and_long_in_line() {
+    let long = Span::seconds(12 * 3600);
+    let mix = Mix {
+        long,
+        half: Span(long.0 * 14),
+        short: Span(long.0 / 50),
+        ..Mix::default()
+    };
+    let told = at_each_half_life(&mix, 6).expect("promises are kept");
+    for parts in told.iter().skip(3) {
+        assert!(mix.off(&parts.of) <= OFF_MAX, "{told:?}");
+    }
+}
+
 /// Whose limits are twice what they run have less than they are due: who runs longer, the more.
 #[test]
 fn limits_of_twice_the_time_cost_what_they_say_too_much() {

@@ -234,7 +234,7 @@ fn six_factors_add_up_as_published() -> Tested {
         ] {
             near(factor(one, name), wanted, name);
         }
-        let sum = 1e6 * 0.5 + 1e5 * 0.5 + 1e4 * queue + 1e4 * wait + 1e3 * 0.1 + 1e3;
+        let sum = 1e6 * 0.5 + 1e5 * 0.5 + 1e4 * queue + 1e3 * wait + 1e2 * 0.1 + 1e3;
         near(one.priority.value, sum, "the sum");
     }
     each_is_first_as_he_starts(&mut trial, 1)
