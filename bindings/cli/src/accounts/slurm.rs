@@ -99,7 +99,7 @@ impl Line<'_> {
         let (kind, rest) = text
             .split_once(" - ")
             .context("has no ` - `; a line is such as Account - 'a':Fairshare=1")?;
-        let mut pieces = pieces(rest).into_iter();
+        let mut pieces = pieces(rest)?.into_iter();
         let name = pieces.next().context("has no name")?.0;
         let keys = pieces.map(|(key, value)| (key, value.unwrap_or_default()));
         Ok(Line {
@@ -291,16 +291,30 @@ fn is_taken(pair: &str) -> bool {
     matches!(what, "node" | "cpu") || amount == "-1"
 }
 
-/// `'a b':Key='x:y':Other=1` as its parts; colons in quotes part nothing, nor do those of a time (`1-00:00:00`).
-fn pieces(text: &str) -> Vec<(String, Option<String>)> {
+/// `'a b':Key='x:y':Other=1` as its parts; colons in quotes part nothing, nor do those of a time (`1-00:00:00`). A
+/// value is in quotes where it begins with one, which ends only where the value does: `'Bob's lab'` has one inside.
+///
+/// # Errors
+/// A quote that does not end.
+fn pieces(text: &str) -> anyhow::Result<Vec<(String, Option<String>)>> {
     let mut parts = vec![String::new()];
-    let mut quoted = false;
-    for letter in text.chars() {
-        match letter {
-            '\'' | '"' => quoted = !quoted,
-            ':' if !quoted => parts.push(String::new()),
-            other => parts.last_mut().expect("there is one").push(other),
+    let mut quoted: Option<char> = None;
+    let mut letters = text.trim().chars().peekable();
+    while let Some(letter) = letters.next() {
+        let part = parts.last_mut().expect("there is one");
+        match (quoted, letter) {
+            (Some(quote), letter)
+                if letter == quote && matches!(letters.peek(), None | Some(':')) =>
+            {
+                quoted = None;
+            }
+            (None, '\'' | '"') if part.is_empty() || part.ends_with('=') => quoted = Some(letter),
+            (None, ':') => parts.push(String::new()),
+            (_, letter) => part.push(letter),
         }
+    }
+    if let Some(quote) = quoted {
+        bail!("a {quote} is not followed by another before a colon or the end of the line");
     }
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let mut whole: Vec<String> = Vec::with_capacity(parts.len());
@@ -317,7 +331,7 @@ fn pieces(text: &str) -> Vec<(String, Option<String>)> {
         Some((key, value)) => (key.trim().to_owned(), Some(value.trim().to_owned())),
         None => (part.trim().to_owned(), None),
     };
-    whole.into_iter().map(piece).collect()
+    Ok(whole.into_iter().map(piece).collect())
 }
 
 #[cfg(test)]
@@ -363,6 +377,28 @@ User - 'nobody-here':Fairshare=2147483647
                 "line 4: user root directly under the root is left out",
                 "line 5: of account science is left out: MaxWall",
             ]
+        );
+    }
+
+    /// An apostrophe in a value hid all that came after it.
+    #[test]
+    fn a_quote_ends_where_its_value_does() {
+        let read = |text: &str| pieces(text).map_err(|error| error.to_string());
+        let lab =
+            "'a':Description='Bob's lab':Organization=\"o'x:y\":Note=Bob's:Empty='':Fairshare=30";
+        let of = |key: &str, value: &str| (key.to_owned(), Some(value.to_owned()));
+        let wanted = [
+            ("a".to_owned(), None),
+            of("Description", "Bob's lab"),
+            of("Organization", "o'x:y"),
+            of("Note", "Bob's"),
+            of("Empty", ""),
+            of("Fairshare", "30"),
+        ];
+        assert_eq!(read(lab).expect("a line"), wanted);
+        assert_eq!(
+            read("'a':Description='Bob:Fairshare=30").expect_err("it does not end"),
+            "a ' is not followed by another before a colon or the end of the line"
         );
     }
 
