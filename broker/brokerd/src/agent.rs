@@ -99,7 +99,7 @@ pub struct Common {
     /// `$XDG_RUNTIME_DIR`, for run directories.
     pub runtime: Option<String>,
     /// What starts the ranks of other users' instances: of the administrator's agent only.
-    pub starter: Option<guest::Starter>,
+    pub starters: Option<guest::Starters>,
 }
 
 /// Why an agent does not begin.
@@ -171,8 +171,8 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
         fanout: args.fanout,
         nofile: raise_open_files(args.nofile),
         runtime: std::env::var("XDG_RUNTIME_DIR").ok(),
-        starter: match rustix::process::geteuid().is_root() {
-            true => Some(guest::Starter::begin().map_err(io("start a thread"))?),
+        starters: match rustix::process::geteuid().is_root() {
+            true => Some(guest::Starters::default()),
             false => None,
         },
     });

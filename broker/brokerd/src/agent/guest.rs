@@ -5,12 +5,15 @@
 //! agent of the host's administrator starts `eddy agent` under those rights, by the one audited
 //! path, watches it, and starts it again when it ends before its time.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::lchown;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -42,10 +45,29 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A start that is asked for, and where its answer goes.
 type Asked = (Command, oneshot::Sender<Result<Child, SpawnError>>);
 
-/// The thread that starts them. It lives as long as this process does, since the kernel ends what
-/// it started when the thread ends.
+/// The threads that start them, one for each user: a file system of a user's own can keep a thread for ever. They live
+/// as long as this process does, since the kernel ends what a thread started when it ends.
+#[derive(Debug, Default)]
+pub struct Starters {
+    of: RefCell<BTreeMap<u32, Rc<Starter>>>,
+}
+
+impl Starters {
+    /// That of a user, begun where there is none yet.
+    fn of(&self, user: u32) -> Result<Rc<Starter>, String> {
+        let mut known = self.of.borrow_mut();
+        if let Some(starter) = known.get(&user) {
+            return Ok(Rc::clone(starter));
+        }
+        let begun = Starter::begin(user);
+        let begun = Rc::new(begun.map_err(|error| format!("cannot start a thread: {error}"))?);
+        known.insert(user, Rc::clone(&begun));
+        Ok(begun)
+    }
+}
+
 #[derive(Debug)]
-pub struct Starter {
+struct Starter {
     asked: Sender<Asked>,
     watched: Arc<Overdue>,
 }
@@ -55,12 +77,12 @@ impl Starter {
     ///
     /// # Errors
     /// There is no room for it.
-    pub fn begin() -> io::Result<Starter> {
+    fn begin(user: u32) -> io::Result<Starter> {
         let mut spawner = Spawner::new(Arc::default(), Arc::default())?;
         let watched = spawner.watched();
         let (asked, starts) = channel::<Asked>();
         std::thread::Builder::new()
-            .name("spawn-guest".to_owned())
+            .name(format!("spawn-{user}"))
             .spawn(move || {
                 while let Ok((command, answer)) = starts.recv() {
                     // Who asked may have gone: the process is then seen by nobody and ended.
@@ -94,14 +116,21 @@ pub async fn host_as(
     user: u32,
     post: Post,
     common: &Common,
-    starter: &Starter,
+    starters: &Starters,
     mut stop: oneshot::Receiver<()>,
 ) {
     let (instance, rank) = (post.instance.clone(), post.rank.0);
     loop {
-        let begun = match command(user, &post, common) {
-            Ok(command) => starter.start(command).await,
-            Err(why) => Err(why),
+        let begun = async {
+            starters
+                .of(user)?
+                .start(command(user, &post, common)?)
+                .await
+        };
+        let begun = tokio::select! {
+            begun = begun => begun,
+            // What is begun all the same is seen by nobody and ended.
+            _ = &mut stop => return,
         };
         match begun {
             Ok(child) => {

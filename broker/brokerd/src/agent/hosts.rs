@@ -103,9 +103,9 @@ impl Hosts {
             for before in before {
                 let _ = before.await;
             }
-            match &common.starter {
+            match &common.starters {
                 _ if user == common.owner => host_one(post, common, stopped).await,
-                Some(starter) => host_as(user, post, &common, starter, stopped).await,
+                Some(starters) => host_as(user, post, &common, starters, stopped).await,
                 None => {
                     let owner = common.owner;
                     tracing::error!(user, owner, "a rank of another user cannot be hosted here");
@@ -280,7 +280,7 @@ mod tests {
             fanout: 16,
             nofile: None,
             runtime: Some(runtime.clone()),
-            starter: None,
+            starters: None,
         });
         let post = Post {
             instance: "99999999-2222-4333-8444-555555555555".to_owned(),

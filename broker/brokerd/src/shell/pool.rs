@@ -180,18 +180,18 @@ impl<T: Send + 'static> SpawnPool<T> {
             return;
         }
         let paces: Vec<Pace> = paces.collect();
-        let stuck = paces.iter().filter(|pace| **pace == Pace::Stuck).count();
-        let left = paces.len() - stuck;
-        self.shared.queue().keep_back(&paces);
-        if left < self.serving && stuck <= SPARES {
-            match self.add() {
-                Ok(()) => {
-                    tracing::warn!("a start that was ended keeps its thread: one more serves")
-                }
-                Err(error) => {
-                    tracing::error!("no thread in the place of one that is kept: {error}")
-                }
+        let kept = {
+            let mut queue = self.shared.queue();
+            queue.keep_back(&paces);
+            queue.kept(&paces)
+        };
+        let lacking = (self.serving + kept).saturating_sub(paces.len());
+        for _ in 0..lacking.min((self.serving + SPARES).saturating_sub(paces.len())) {
+            if let Err(error) = self.add() {
+                tracing::error!("no thread in the place of one that is kept: {error}");
+                return;
             }
+            tracing::warn!("a start that was ended keeps its thread: one more serves");
         }
     }
 
@@ -224,10 +224,7 @@ impl<T> Shared<T> {
     /// The next command for this thread; `None` once the pool is dropped.
     fn next(&self, number: usize) -> Option<(T, Command)> {
         let mut queue = self.queue();
-        if let Some(rights) = queue.at[number].take()
-            && queue.late.contains(&rights)
-        {
-            queue.late.retain(|late| *late != rights);
+        if queue.come_back(number) {
             // All of his may have been waiting for this.
             self.arrived.notify_all();
         }
@@ -275,6 +272,28 @@ impl<T> Queue<T> {
         let place = waiting.position(is_others);
         let place = place.or_else(|| self.waiting.iter().position(may_go))?;
         self.waiting.remove(place)
+    }
+
+    /// A thread has done what it was at; whether its user was one whose starts are late. Where another start of his
+    /// is late still, he stays one.
+    fn come_back(&mut self, number: usize) -> bool {
+        let rights = self.at[number].take();
+        let of_his = |late: &Rights| Some(*late) == rights;
+        let place = self.late.iter().position(of_his);
+        if let Some(place) = place {
+            self.late.swap_remove(place);
+        }
+        place.is_some()
+    }
+
+    /// How many threads may not come back: those that are stuck, and those that are at a start of the same user,
+    /// which may wait for the same file.
+    fn kept(&self, paces: &[Pace]) -> usize {
+        let at = || self.at.iter().flatten();
+        let stuck = self.at.iter().zip(paces);
+        let stuck = stuck.filter(|(_, pace)| **pace == Pace::Stuck);
+        let stuck: Vec<Rights> = stuck.filter_map(|(rights, _)| *rights).collect();
+        at().filter(|rights| stuck.contains(rights)).count()
     }
 
     /// So the threads are on their way with what they are at.
@@ -349,6 +368,28 @@ mod tests {
         assert_eq!([next(), next(), next()], [Some(1), Some(2), None]);
         queue.keep_back(&[Pace::InTime; 3]);
         assert_eq!(queue.pop().map(|(tag, _)| tag), Some(0));
+    }
+
+    /// Three tasks of one user with one output file, which the first is stuck at: the others wait for it to be open.
+    #[test]
+    fn who_waits_for_what_another_start_of_his_is_stuck_at_serves_nobody() {
+        let (his, others) = (Some(Rights::Of(1001)), Some(Rights::Of(1002)));
+        let mut queue = Queue {
+            course: Course::Open,
+            waiting: VecDeque::from([(0, command(Rights::Of(1001)))]),
+            at: vec![his, his, others, None],
+            late: Vec::new(),
+        };
+        let paces = [Pace::Stuck, Pace::InTime, Pace::InTime, Pace::InTime];
+        assert_eq!(queue.kept(&paces), 2);
+        assert_eq!(queue.kept(&[Pace::Late; 4]), 0);
+        // Two of his are late: with the one he is not rid of the other.
+        queue.keep_back(&[Pace::Stuck, Pace::Late, Pace::InTime, Pace::InTime]);
+        assert!(queue.come_back(1));
+        assert!(queue.pop().is_none(), "one of his keeps a thread");
+        assert!(queue.come_back(0));
+        assert_eq!(queue.pop().map(|(tag, _)| tag), Some(0));
+        assert!(!queue.come_back(2));
     }
 
     #[test]
