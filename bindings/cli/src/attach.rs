@@ -7,6 +7,7 @@
 //! two interrupts.
 
 mod shown;
+mod watches;
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -25,14 +26,16 @@ use eddy_wire::services::Service;
 use eddy_wire::services::job::{
     EventsLine, Input, InputRequest, JobEnd, JobSet, Kill, KillRequest, Raise, RaiseRequest, Scope,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::output::FAILED;
 use crate::table::escaped;
-use crate::{ids, output, signals};
+use crate::{ids, output};
 
 pub use shown::Shown;
+use watches::TERM;
+pub use watches::{INT, Watches};
 
 /// Two interrupts within this time cancel the job.
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(2);
@@ -115,8 +118,13 @@ pub fn exit_code(end: &JobEnd) -> u8 {
 }
 
 /// Shows the job's output and sends it our input until it is over.
-pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Result<Left> {
-    attach_on(client, options, how, &mut Shown::default()).await
+pub async fn attach(
+    client: &Client,
+    options: Options,
+    how: How,
+    watches: &mut Watches,
+) -> anyhow::Result<Left> {
+    attach_on(client, options, how, (&mut Shown::default(), watches)).await
 }
 
 /// The same of which so much was shown.
@@ -124,10 +132,10 @@ pub async fn attach_on(
     client: &Client,
     options: Options,
     how: How,
-    seen: &mut Shown,
+    (seen, watches): (&mut Shown, &mut Watches),
 ) -> anyhow::Result<Left> {
     let mut attached = Attached::begin((client, options), how.clone(), seen)?;
-    let left = with(client, &how, &mut attached).await;
+    let left = with(client, &how, &mut attached, watches).await;
     match left {
         Err(error) if how.interrupt != Interrupt::Ask && output::is_reader_gone(&error) => {
             say(how.verb, "nobody reads the output any more");
@@ -140,17 +148,18 @@ pub async fn attach_on(
 }
 
 /// Is with it until it is over, or somebody went away.
-async fn with(client: &Client, how: &How, attached: &mut Attached<'_>) -> anyhow::Result<Left> {
-    let mut interrupts = signal(SignalKind::interrupt()).context("cannot watch for interrupts")?;
+async fn with(
+    client: &Client,
+    how: &How,
+    attached: &mut Attached<'_>,
+    watches: &mut Watches,
+) -> anyhow::Result<Left> {
     let mut stops = signal(SignalKind::from_raw(STOP_KEY)).context("cannot watch for stops")?;
-    let mut terms = watch(SignalKind::terminate(), how.interrupt)?;
-    let mut hangups = watch(SignalKind::hangup(), how.interrupt)?;
     // Asked for once the events show that there is such a job: of two refusals the one that came first would be said.
     let mut ends = None;
     let mut events = Some(EventFeed::following(client, how.job)?);
     let mut end = None;
-    let mut interrupted: Option<Instant> = None;
-    let mut terms_passed: u32 = 0;
+    let mut signalled = Signalled::default();
     loop {
         if let (Some(_), None, None) = (&end, &events, &attached.output) {
             break;
@@ -170,28 +179,13 @@ async fn with(client: &Client, how: &How, attached: &mut Attached<'_>) -> anyhow
                 None => events = None,
             },
             part = attached.next_output() => attached.show(part?)?,
-            _ = interrupts.recv() => {
-                let again = interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN);
-                match (again, attached.how.interrupt) {
-                    (true, Interrupt::Pass) => return Ok(attached.give_up(INT, "twice").await),
-                    (true, Interrupt::Ask | Interrupt::Own) => attached.cancel(),
-                    (false, _) => attached.interrupt(),
+            signal = watches.next() => {
+                if let Some(how) = signalled.by(signal, attached) {
+                    return Ok(attached.give_up(signal, how).await);
                 }
-                interrupted = Some(Instant::now());
             }
-            () = received(&mut terms) => {
-                match (attached.how.interrupt, terms_passed) {
-                    (Interrupt::Pass, 0) => attached.pass(TERM),
-                    (Interrupt::Pass, _) => return Ok(attached.give_up(TERM, "twice").await),
-                    (Interrupt::Ask | Interrupt::Own, _) => {
-                        return Ok(attached.give_up(TERM, "to the command").await);
-                    }
-                }
-                terms_passed += 1;
-            }
-            () = received(&mut hangups) => return Ok(attached.give_up(HUP, "to the command").await),
             _ = stops.recv() => {
-                if interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN) {
+                if signalled.is_interrupted() {
                     eprintln!("eddy {}: detached from job {}", how.verb, ids::show(how.job));
                     return Ok(Left::Detached);
                 }
@@ -201,6 +195,45 @@ async fn with(client: &Client, how: &How, attached: &mut Attached<'_>) -> anyhow
         }
     }
     Ok(Left::Ended(end.expect("the loop ends with an end")))
+}
+
+/// What came of signals so far.
+#[derive(Default)]
+struct Signalled {
+    interrupted: Option<Instant>,
+    terms_passed: u32,
+}
+
+impl Signalled {
+    /// Whether an interrupt came just now.
+    fn is_interrupted(&self) -> bool {
+        self.interrupted
+            .is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN)
+    }
+
+    /// A signal came: what is to be done is, unless the command is to give up, of which is told how the signal came.
+    fn by(&mut self, signal: i32, attached: &Attached<'_>) -> Option<&'static str> {
+        match (signal, attached.how.interrupt) {
+            (INT, of) => {
+                let again = self.is_interrupted();
+                self.interrupted = Some(Instant::now());
+                match (again, of) {
+                    (true, Interrupt::Pass) => return Some("twice"),
+                    (true, Interrupt::Ask | Interrupt::Own) => attached.cancel(),
+                    (false, _) => attached.interrupt(),
+                }
+            }
+            (TERM, Interrupt::Pass) => {
+                if self.terms_passed > 0 {
+                    return Some("twice");
+                }
+                self.terms_passed += 1;
+                attached.pass(TERM);
+            }
+            _ => return Some("to the command"),
+        }
+        None
+    }
 }
 
 /// Asks for the end of a job and does not wait for it, nor long for the answer.
@@ -225,9 +258,15 @@ pub async fn leave(uri: &Uri, options: Options, how: &How, note: &str) {
     }
 }
 
-/// One line on standard error, which may have no reader any more either.
+/// The same after a signal to this command, which ends with the exit code.
+pub async fn given_up(uri: &Uri, options: Options, how: &How, signal: i32) -> u8 {
+    leave(uri, options, how, &watches::note(signal, "to the command")).await;
+    watches::exit_code(signal)
+}
+
+/// One line on standard error.
 fn say(verb: &str, text: &str) {
-    let _nobody_reads_it = writeln!(io::stderr(), "eddy {verb}: {text}");
+    eprintln!("eddy {verb}: {text}");
 }
 
 fn cancelling(job: JobId, note: &str) -> RaiseRequest {
@@ -244,39 +283,6 @@ fn cancelling(job: JobId, note: &str) -> RaiseRequest {
 
 /// The signal of the key that stops a program, SIGTSTP.
 const STOP_KEY: i32 = 20;
-/// SIGINT.
-const INT: i32 = 2;
-/// SIGTERM.
-const TERM: i32 = 15;
-/// SIGHUP.
-const HUP: i32 = 1;
-
-/// A watch for a signal where it is not to end this command alone. One that is ignored, as HUP is by nohup, still is.
-fn watch(kind: SignalKind, interrupt: Interrupt) -> anyhow::Result<Option<Signal>> {
-    match interrupt {
-        Interrupt::Ask => Ok(None),
-        Interrupt::Own | Interrupt::Pass if is_ignored(kind) => Ok(None),
-        Interrupt::Own | Interrupt::Pass => {
-            Ok(Some(signal(kind).context("cannot watch for signals")?))
-        }
-    }
-}
-
-/// Whether whoever started this command had it ignored.
-fn is_ignored(kind: SignalKind) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
-}
-
-async fn received(watch: &mut Option<Signal>) {
-    match watch {
-        Some(watch) => drop(watch.recv().await),
-        None => std::future::pending().await,
-    }
-}
-
 async fn next_events(
     events: &mut Option<EventFeed>,
 ) -> Result<Option<Vec<EventsLine>>, ClientError> {
@@ -430,10 +436,8 @@ impl<'a> Attached<'a> {
     /// Asks for the end of the job and leaves: the signal came so.
     async fn give_up(&self, signal: i32, how: &str) -> Left {
         let (uri, options) = (self.client.uri(), self.options.clone());
-        let name = signals::named(signal).unwrap_or("signal");
-        let note = format!("{name} {how}");
-        leave(uri, options, &self.how, &note).await;
-        Left::GivenUp(u8::try_from(128 + signal).unwrap_or(FAILED))
+        leave(uri, options, &self.how, &watches::note(signal, how)).await;
+        Left::GivenUp(watches::exit_code(signal))
     }
 
     /// Asks something of the instance on a connection of its own, for this one

@@ -5,6 +5,9 @@
 //! Parses, calls the verb, prints its error in one line and ends with its exit
 //! code. Nothing is started, read or connected before the arguments are whole.
 
+#[macro_use]
+mod tell;
+
 mod accounts;
 mod arguments;
 mod imports;

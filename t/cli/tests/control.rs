@@ -269,6 +269,32 @@ fn what_ends_the_command_ends_the_job_that_it_runs() -> Tested {
     Ok(())
 }
 
+/// As with `eddy run 2>&1 | tee log`, where one ctrl-C ends both.
+#[test]
+fn a_job_is_ended_also_where_nobody_reads_what_is_said_of_it() -> Tested {
+    let instance = narrow()?;
+    let pipe = instance.place.fifo("pipe")?;
+    let mut piped = instance.place.command("sh");
+    piped.env("EDDY_URI", instance.uri());
+    piped
+        .args([
+            "-c",
+            "exec \"$0\" run sh -c 'echo ready; exec sleep 1000' 2> \"$1\"",
+        ])
+        .arg(instance.place.program())
+        .arg(pipe.path());
+    let running = Running::start(piped)?;
+    running.prints("ready")?;
+    drop(pipe);
+    let job = instance.ok(&["job", "last"])?;
+    running.signal(Signal::INT)?;
+    running.signal(Signal::TERM)?;
+    assert_eq!(running.wait()?.code, 128 + 15);
+    instance.event(&job, "clean")?;
+    assert_eq!(text(&instance.row(&job)?, "result"), "CANCELED");
+    Ok(())
+}
+
 #[test]
 fn a_signal_that_is_ignored_or_not_for_who_runs_the_job_ends_no_job() -> Tested {
     let instance = narrow()?;

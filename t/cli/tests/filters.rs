@@ -5,6 +5,7 @@ use std::path::Path;
 
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
@@ -24,6 +25,7 @@ do
     *'"name":"once"'*) if [ -e died ]; then echo '{"action":"accept"}'; else : > died; exit 3; fi ;;
     *'"name":"dies"'*) exit 3 ;;
     *'"name":"late"'*) read -r never < fifo ;;
+    *'"name":"asked"'*) echo asked > told; read -r line < go; echo '{"action":"accept"}' ;;
     *) echo "$job" > last; echo '{"action":"accept"}' ;;
     esac
 done
@@ -50,6 +52,32 @@ fn start(on_failure: &str) -> anyhow::Result<Instance> {
     let fake = ["--fake", "nodes=2,cores=2", "--config", &file];
     let endless = ["-S", "exec.test.run_duration=3000s"];
     Instance::start_in(place, state, &[&fake[..], &endless].concat())
+}
+
+/// Who is ended before the answer to the submission is there leaves no job behind that nobody knows of.
+#[test]
+fn a_command_that_is_ended_as_it_submits_ends_what_it_submitted() -> Tested {
+    let instance = start("refuse")?;
+    let (mut told, mut go) = (instance.place.fifo("told")?, instance.place.fifo("go")?);
+    for verb in ["run", "alloc"] {
+        let running = instance.begin(&[verb, "--job-name", "asked", "true"])?;
+        told.line()?;
+        running.signal(Signal::TERM)?;
+        go.let_go(1)?;
+        let ran = running.wait()?;
+        let job = instance.ok(&["job", "last"])?;
+        let said = format!("eddy {verb}: cancelling job {job}, whose end is not waited for\n");
+        assert_eq!((ran.code, ran.err), (128 + 15, said));
+        instance.event(&job, "clean")?;
+    }
+    // Nobody answers.
+    let running = instance.begin(&["run", "--job-name", "asked", "true"])?;
+    told.line()?;
+    running.signal(Signal::TERM)?;
+    let ran = running.wait()?;
+    let said = "eddy: the instance does not answer; if it took the job, the job goes on\n";
+    assert_eq!((ran.code, ran.err.as_str()), (128 + 15, said));
+    Ok(())
 }
 
 fn named(instance: &Instance, name: &str) -> anyhow::Result<String> {

@@ -11,13 +11,12 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
 use eddy_wire::services::instance::{Shutdown, ShutdownRequest};
-use eddy_wire::services::job::{JobEnd, JobSet, Raise, RaiseRequest, Scope};
+use eddy_wire::services::job::{JobEnd, JobSet};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::start::OF_A_TASK;
 use super::submit::submitted;
-use crate::attach::{How, Interrupt, Label, Left, attach, exit_code};
+use crate::attach::{How, INT, Interrupt, Label, Left, Watches, attach, exit_code, given_up};
 use crate::listing::{Filter, Question};
 use crate::request::Stdin;
 use crate::request::nested::{InstanceOptions, Program};
@@ -28,8 +27,6 @@ use crate::{ids, instance, output};
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 /// The pause before a stream that broke is asked for again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// The exit code of a command that an interrupt ended: 128 + SIGINT.
-const INTERRUPTED: u8 = 130;
 
 /// Get an instance and run a command in it, or your shell
 ///
@@ -96,30 +93,35 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     };
     let request = options.request(&program, stdin)?;
     global.session(async |client| {
-        let job = submitted(&client, &request).await?.first;
+        let how = |job| How {
+            job,
+            label,
+            forward,
+            interrupt: Interrupt::Own,
+            verb: "alloc",
+        };
+        let mut watches = Watches::begin(Interrupt::Own)?;
+        let submission = submitted(&client, &request);
+        let from = (&client, global.options());
+        let how = match watches.first_of(submission, from, how).await? {
+            Ok(how) => how,
+            Err(code) => return Ok(code),
+        };
+        let job = how.job;
         let said = tokio::spawn(say_why(global.clone(), client.uri().clone(), job));
         let code = match (args.bg, &program) {
-            (false, Program::None) => shell(global, &client, job).await,
-            (false, _) => {
-                let how = How {
-                    job,
-                    label,
-                    forward,
-                    interrupt: Interrupt::Own,
-                    verb: "alloc",
-                };
-                match attach(&client, global.options(), how).await? {
-                    Left::Ended(end) => Ok(exit_code(&end)),
-                    Left::Detached => Ok(0),
-                    Left::GivenUp(code) => Ok(code),
-                }
-            }
-            (true, _) => match serving(global, &client, job).await? {
-                Some(_) => {
+            (false, Program::None) => shell(global, &client, &how, &mut watches).await,
+            (false, _) => match attach(&client, global.options(), how, &mut watches).await? {
+                Left::Ended(end) => Ok(exit_code(&end)),
+                Left::Detached => Ok(0),
+                Left::GivenUp(code) => Ok(code),
+            },
+            (true, _) => match serving(global, &client, &how, &mut watches).await? {
+                Ok(_) => {
                     output::lines([ids::show(job)])?;
                     Ok(0)
                 }
-                None => Ok(INTERRUPTED),
+                Err(code) => Ok(code),
             },
         };
         said.abort();
@@ -151,10 +153,15 @@ async fn say_why(global: Global, uri: Uri, job: JobId) {
     }
 }
 
-/// The row of the job once its instance takes clients; none when an interrupt
+/// The row of the job once its instance takes clients; the exit code when a signal
 /// came first, which cancels the job.
-async fn serving(global: &Global, client: &Client, job: JobId) -> anyhow::Result<Option<ChildRow>> {
-    let mut interrupts = signal(SignalKind::interrupt())?;
+async fn serving(
+    global: &Global,
+    client: &Client,
+    how: &How,
+    watches: &mut Watches,
+) -> anyhow::Result<Result<ChildRow, u8>> {
+    let job = how.job;
     let mut ends = EndFeed::of(client, JobSet::one(job))?;
     let request = ChildrenRequest {
         job: Some(job),
@@ -169,7 +176,7 @@ async fn serving(global: &Global, client: &Client, job: JobId) -> anyhow::Result
                     let row = part.into_iter().find(|row| row.job == job);
                     let takes = |row: &ChildRow| row.stage == Stage::Serving && row.uri.is_some();
                     if let Some(row) = row.filter(takes) {
-                        return Ok(Some(row));
+                        return Ok(Ok(row));
                     }
                 }
                 Some(Err(error)) if !may_come(&error) => return Err(error.into()),
@@ -179,10 +186,9 @@ async fn serving(global: &Global, client: &Client, job: JobId) -> anyhow::Result
                 }
             },
             end = ends.next() => bail!("{}", early(job, end?.and_then(|ends| ends.into_iter().next()).as_ref())),
-            _ = interrupts.recv() => {
+            signal = watches.next() => {
                 drop((rows, ends));
-                cancel(global, client.uri(), job).await?;
-                return Ok(None);
+                return Ok(Err(given_up(client.uri(), global.options(), how, signal).await));
             }
         }
     }
@@ -208,27 +214,18 @@ fn early(job: JobId, end: Option<&JobEnd>) -> String {
     ))
 }
 
-async fn cancel(global: &Global, uri: &Uri, job: JobId) -> anyhow::Result<()> {
-    eprintln!("eddy alloc: cancelling job {}", ids::show(job));
-    let request = RaiseRequest {
-        job_set: None,
-        scope: Scope::Named,
-        jobs: JobSet::one(job),
-        states: Vec::new(),
-        kind: "cancel".to_owned(),
-        severity: 0,
-        note: "interrupted by ctrl-C".to_owned(),
-    };
-    let client = Client::connect(uri, global.options()).await?;
-    client.call::<Raise>(&request).await?;
-    Ok(())
-}
-
 /// Runs the user's shell here until it ends, or its instance does.
-async fn shell(global: &Global, client: &Client, job: JobId) -> anyhow::Result<u8> {
-    let Some(row) = serving(global, client, job).await? else {
-        return Ok(INTERRUPTED);
+async fn shell(
+    global: &Global,
+    client: &Client,
+    how: &How,
+    watches: &mut Watches,
+) -> anyhow::Result<u8> {
+    let row = match serving(global, client, how, watches).await? {
+        Ok(row) => row,
+        Err(code) => return Ok(code),
     };
+    let job = how.job;
     let uri = row.uri.expect("it takes clients");
     let program = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
     let mut child = match spawn(&program, &uri) {
@@ -239,7 +236,7 @@ async fn shell(global: &Global, client: &Client, job: JobId) -> anyhow::Result<u
         }
     };
     let mut ends = EndFeed::of(client, JobSet::one(job))?;
-    match attend(&mut child, &mut ends).await? {
+    match attend(&mut child, &mut ends, watches).await? {
         Attended::Shell(status) => {
             end(global, &uri).await?;
             // Its job is over when nothing of it is left.
@@ -278,11 +275,11 @@ enum Attended {
     Job(Option<JobEnd>),
 }
 
-async fn attend(child: &mut Child, ends: &mut EndFeed) -> anyhow::Result<Attended> {
-    // The terminal sends ctrl-C to the shell as well, which decides.
-    let mut interrupts = signal(SignalKind::interrupt())?;
-    let mut terms = signal(SignalKind::terminate())?;
-    let mut hangups = signal(SignalKind::hangup())?;
+async fn attend(
+    child: &mut Child,
+    ends: &mut EndFeed,
+    watches: &mut Watches,
+) -> anyhow::Result<Attended> {
     loop {
         tokio::select! {
             status = child.wait() => return Ok(Attended::Shell(status.context("cannot wait for the shell")?)),
@@ -291,9 +288,11 @@ async fn attend(child: &mut Child, ends: &mut EndFeed) -> anyhow::Result<Attende
                 child.wait().await.context("cannot wait for the shell")?;
                 return Ok(Attended::Job(ended?.and_then(|ends| ends.into_iter().next())));
             }
-            _ = interrupts.recv() => {}
-            _ = terms.recv() => hang_up(child),
-            _ = hangups.recv() => hang_up(child),
+            signal = watches.next() => match signal {
+                // The terminal sends ctrl-C to the shell as well, which decides.
+                INT => {}
+                _ => hang_up(child),
+            },
         }
     }
 }

@@ -10,7 +10,7 @@ use eddy_wire::jobspec::{Jobspec, Takes};
 use eddy_wire::services::job::Submit;
 use eddy_wire::services::resource::{RankState, RankStatus, Status};
 
-use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code, leave};
+use crate::attach::{Forward, How, Interrupt, Label, Left, Watches, attach, exit_code, leave};
 use crate::request::{Slots, Terms};
 use crate::session::Global;
 
@@ -75,11 +75,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         let (terms, forward) = terms(args);
         let jobspec = jobspec(args, &terms, &ranks, forward)?;
-        let job = client
-            .call::<Submit>(&terms.request(&jobspec, None)?)
-            .await?;
-        let how = How {
-            job: job.first,
+        let request = terms.request(&jobspec, None)?;
+        let how = |job| How {
+            job,
             label: match args.label_io {
                 true => Label::Rank(ranks.iter().collect()),
                 false => Label::Plain,
@@ -88,8 +86,15 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             interrupt: Interrupt::Pass,
             verb: "exec",
         };
+        let mut watches = Watches::begin(Interrupt::Pass)?;
+        let submission = async { Ok(client.call::<Submit>(&request).await?) };
+        let from = (&client, global.options());
+        let how = match watches.first_of(submission, from, how).await? {
+            Ok(how) => how,
+            Err(code) => return Ok(code),
+        };
         tokio::select! {
-            left = attach(&client, global.options(), how.clone()) => Ok(match left? {
+            left = attach(&client, global.options(), how.clone(), &mut watches) => Ok(match left? {
                 Left::Ended(end) => exit_code(&end).max(least),
                 Left::Detached => 0,
                 Left::GivenUp(code) => code,

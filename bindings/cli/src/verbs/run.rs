@@ -3,7 +3,7 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use super::submit::{dry_run, submitted};
-use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code};
+use crate::attach::{Forward, How, Interrupt, Label, Left, Watches, attach, exit_code};
 use crate::request::{JobOptions, Stdin, Terms};
 use crate::session::Global;
 
@@ -33,15 +33,21 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     };
     let request = args.options.request(None, stdin)?;
     global.session(async |client| {
-        let job = submitted(&client, &request).await?.first;
-        let how = How {
+        let how = |job| How {
             job,
             label,
             forward,
             interrupt: Interrupt::Own,
             verb: "run",
         };
-        match attach(&client, global.options(), how).await? {
+        let mut watches = Watches::begin(Interrupt::Own)?;
+        let submission = submitted(&client, &request);
+        let from = (&client, global.options());
+        let how = match watches.first_of(submission, from, how).await? {
+            Ok(how) => how,
+            Err(code) => return Ok(code),
+        };
+        match attach(&client, global.options(), how, &mut watches).await? {
             Left::Ended(end) => Ok(exit_code(&end)),
             Left::Detached => Ok(0),
             Left::GivenUp(code) => Ok(code),

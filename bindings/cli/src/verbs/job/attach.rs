@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use eddy_client::Client;
 
-use crate::attach::{Forward, How, Interrupt, Label, Left, Shown, attach_on, exit_code};
+use crate::attach::{Forward, How, Interrupt, Label, Left, Shown, Watches, attach_on, exit_code};
 use crate::ids;
 use crate::session::Global;
 
@@ -49,7 +49,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         Left::GivenUp(code) => code,
     };
     let with = async |client: Client, how: How, mut own: Shown| {
-        let ended = attach_on(&client, global.options(), how, &mut own).await;
+        let mut watches = Watches::begin(how.interrupt)?;
+        let ended = attach_on(&client, global.options(), how, (&mut own, &mut watches)).await;
         seen.replace(own);
         Ok(left(ended?))
     };
