@@ -47,13 +47,13 @@ use eddy_wire::services::{pool, reservation};
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::Time;
 
-use crate::Settings;
 use crate::gangs::Gangs;
 use crate::ingest::queues;
 use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::live::{self, Change};
 use crate::nest::run::waits_below;
+use crate::settings::{Place, Settings};
 use crate::silence::{Silence, Turn};
 use alike::Alike;
 use asked::Asked;
@@ -99,8 +99,10 @@ pub struct Sched {
     led: Vec<JobId>,
     /// Jobs that a parent passed down and that are still to begin, or to go on.
     passed: Passed,
-    /// Whether the parent is heard.
+    /// Whether the parent is heard, and whether there is time left.
     silence: Silence,
+    /// Until when that is.
+    place: Place,
     /// Jobs that this instance took for its parent, and that are not its to order yet.
     unordered: Unordered,
     /// What all of them hold.
@@ -241,8 +243,7 @@ impl Module for Sched {
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         // Whatever brings the moment: no verdict that comes with it is to be taken.
-        let turn = self.silence.at(now);
-        self.parent_turns(turn, out);
+        self.looks_at_time(now, out);
         self.take(now, input, out);
         self.order(out);
     }
@@ -279,6 +280,9 @@ impl Sched {
                 let turn = self.silence.ends();
                 self.asked.granted(now, granted);
                 self.parent_turns(turn, out);
+                self.place.told(now, granted);
+                self.looks_at_time(now, out);
+                self.wake_at_end(out);
                 self.unordered.heard();
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),
@@ -293,6 +297,7 @@ impl Sched {
                 self.tell_all(out);
                 self.wait_for_ends(out);
                 self.resume_passed(now, out);
+                self.wake_at_end(out);
                 // A leader may begin without its parent, which is to be heard yet.
                 self.parent_silent(now, out);
             }
@@ -322,6 +327,7 @@ impl Sched {
             limits: Limits::new(settings),
             grounds: Grounds::new(settings),
             pools: Pools::new(&settings.pools),
+            place: settings.place.clone(),
             silence: Silence::new(
                 settings.place.child.map(|_| settings.lease),
                 settings
@@ -354,6 +360,7 @@ impl Sched {
     }
 
     fn apply_own(&mut self, kind: &Kind) {
+        self.place.recorded(kind);
         match kind {
             Kind::ResourceDefine(set, _) => {
                 (self.inventory, self.ranks) = (Some(Arc::clone(set)), set.ranks());
@@ -505,6 +512,19 @@ impl Sched {
             |seen| queues::of(&seen.submit.spec) == Some(turned.queue.as_str()),
             out,
         );
+    }
+
+    /// It is now this time: whether work begins may have turned by that alone.
+    fn looks_at_time(&mut self, now: Time, out: &mut Outbox) {
+        self.silence.ends_at(self.place.end());
+        let turn = self.silence.at(now);
+        self.parent_turns(turn, out);
+    }
+
+    fn wake_at_end(&self, out: &mut Outbox) {
+        if let Some(end) = self.place.end() {
+            out.volatile(Volatile::Wake(end));
+        }
     }
 
     /// The parent is not heard from now on.

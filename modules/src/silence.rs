@@ -1,5 +1,5 @@
 //! Whether the parent has been silent for so long that jobs begin which it has not ordered, and for so
-//! long that nothing begins here any more.
+//! long that nothing begins here any more; or the instance ends so soon that nothing does.
 //!
 //! Kept by the mailbox of the planner, which decides what begins. It outlives no leader: one that begins
 //! counts from its beginning, since it may begin without its parent.
@@ -15,6 +15,17 @@ pub(crate) struct Silence {
     /// When what this instance took itself begins; never where it takes nothing.
     alone: Option<Span>,
     heard: Heard,
+    /// When the last of its jobs end by the limit of the instance.
+    end: Option<Time>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Open,
+    /// Its jobs are being ended: what began now would be ended as it begins.
+    Ending,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +69,14 @@ impl Silence {
             lease,
             alone,
             heard: Heard::There,
+            end: None,
+            stage: Stage::Open,
         }
+    }
+
+    /// The last of the jobs end then, by what is known now.
+    pub fn ends_at(&mut self, end: Option<Time>) {
+        self.end = end;
     }
 
     /// The channel is down, or does not stand yet: when that has consequences, unless it is known already.
@@ -84,6 +102,16 @@ impl Silence {
 
     /// It is now this time.
     pub fn at(&mut self, now: Time) -> Option<Turn> {
+        let stage = match self.end.is_some_and(|end| end <= now) {
+            true => Stage::Ending,
+            false => Stage::Open,
+        };
+        if std::mem::replace(&mut self.stage, stage) != stage {
+            return Some(match stage {
+                Stage::Ending => Turn::Lapses,
+                Stage::Open => Turn::Returns,
+            });
+        }
         let over =
             |since: Time, span: Option<Span>| span.is_some_and(|span| since.after(span) <= now);
         match self.heard {
@@ -129,11 +157,14 @@ impl Silence {
 
     /// Whether nothing begins any more.
     pub fn has_lapsed(&self) -> bool {
-        self.heard == Heard::Lapsed
+        self.heard == Heard::Lapsed || self.stage == Stage::Ending
     }
 
     /// Why nothing does.
     pub fn reason(&self) -> Option<Reason> {
+        if self.stage == Stage::Ending {
+            return Some(Reason::InstanceEnds);
+        }
         let lease = self.lease.filter(|_| self.has_lapsed())?;
         Some(Reason::ParentSilent { lease })
     }
@@ -182,6 +213,25 @@ mod tests {
         };
         assert_eq!(silence.unordered(MayBegin::Alone), Some(never));
         assert_eq!(silence.at(after(60)), Some(Turn::Lapses));
+    }
+
+    #[test]
+    fn nothing_begins_while_the_jobs_of_an_instance_are_ended_unless_it_is_given_more_time() {
+        let mut silence = Silence::new(Some(LEASE), None);
+        silence.ends_at(Some(after(50)));
+        assert_eq!(silence.at(after(49)), None);
+        assert_eq!(silence.at(after(50)), Some(Turn::Lapses));
+        assert!(silence.has_lapsed());
+        assert_eq!(silence.reason(), Some(Reason::InstanceEnds));
+        assert_eq!(silence.at(after(51)), None);
+        silence.ends_at(Some(after(90)));
+        assert_eq!(silence.at(after(52)), Some(Turn::Returns));
+        assert_eq!(silence.reason(), None);
+        // A parent that is silent as well is another matter.
+        begins(&mut silence, 52);
+        silence.ends_at(None);
+        assert_eq!(silence.at(after(112)), Some(Turn::Lapses));
+        assert_ne!(silence.reason(), Some(Reason::InstanceEnds));
     }
 
     #[test]

@@ -570,6 +570,11 @@ pub enum Reason {
         /// How long work began all the same.
         lease: Span,
     },
+    /// The jobs of the instance are ended by its time limit; what began now would be ended at once.
+    #[error(
+        "waits in an instance that is about to reach its time limit, in which nothing begins any more"
+    )]
+    InstanceEnds,
     /// The parent is not heard: it has not ordered this job, which begins without it after a time.
     #[error("waits for the parent instance, not heard since {}{}", clock(*since), alone(*until))]
     ParentAway {
