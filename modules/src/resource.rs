@@ -19,6 +19,7 @@ use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Reacts, R
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{DeclaredDead, Final, Kind, Record};
 use eddy_wire::grant::Grant;
+use eddy_wire::hash::Hash;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
@@ -254,6 +255,11 @@ impl Module for Resource {
         self.giving.live(seqs);
         self.above.live(seqs);
     }
+}
+
+/// The digest of an inventory that a leader is told of, as a recorded one keeps it (`Basis::told`).
+pub fn digest_of_told(told: &ResourceSet) -> Hash {
+    nodes::hash(told)
 }
 
 impl Resource {

@@ -304,7 +304,7 @@ fn ranks_of(added: Added) -> Vec<Rank> {
 }
 
 /// What was told, as a hash: nodes and properties, not for how long.
-fn hash(told: &ResourceSet) -> Hash {
+pub(super) fn hash(told: &ResourceSet) -> Hash {
     let nodes = ResourceSet {
         starttime: 0,
         expiration: 0,

@@ -46,6 +46,8 @@ pub struct Possession {
     pub local: Idset,
     /// How long tasks last that are none; `None` starts processes.
     pub mock: Option<Span>,
+    /// What the next start is to know of it where it says nothing, by key.
+    pub kept: Vec<(&'static str, String)>,
 }
 
 /// What a child's leader knows before it leads.
@@ -86,6 +88,7 @@ impl Nested {
             inventory: self.kept.inventory(),
             local: self.kept.local(),
             mock: self.kept.granted.mock,
+            kept: Vec::new(),
         }
     }
 

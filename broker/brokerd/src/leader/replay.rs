@@ -71,9 +71,13 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
                     known.keys.remove(&job);
                     known.takers.remove(&job);
                 }
+                if let Some(job) = record.event.job {
+                    known.holds(job, &record.event.kind);
+                }
                 if let Kind::ResourceDefine(inventory, basis) = &record.event.kind {
                     known.inventory = Some(Arc::clone(inventory));
                     known.removed.clone_from(&basis.removed);
+                    known.told = basis.told;
                 }
                 if let Kind::Memo(memo) = &record.event.kind {
                     known.change = Change::told(memo).or(known.change.take());

@@ -4,6 +4,7 @@
 //! written before the lock of the state directory is held.
 
 mod fits;
+mod held;
 mod kept;
 
 use std::io;
@@ -60,6 +61,7 @@ use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
 use fits::fits;
+use held::{HeldError, keeps_held};
 use kept::{CopyError, identity, in_force, own_place, possession, there};
 
 /// How long a lock that is held is tried for.
@@ -99,6 +101,9 @@ pub enum StartError {
     /// The parent does not take this instance for its child.
     #[error("the parent refuses this instance: {0}")]
     Parent(Refusal),
+    /// Nodes that jobs hold would be gone.
+    #[error(transparent)]
+    Held(Box<HeldError>),
     /// Declared instances cannot be.
     #[error("{}", lines(.0))]
     Fit(Vec<FitError>),
@@ -201,7 +206,7 @@ fn prepare(
         Nested::find(child, hello, &args.command, &mut journal, clock.clone())
     });
     let nested = nested.transpose()?;
-    let possession = possessed(nested.as_ref(), &mut journal, source, args)?;
+    let possession = possessed(nested.as_ref(), &journal, source, args)?;
     // Made-up nodes cannot run anything.
     let mock = config.instance.run_duration.or(possession.mock);
     let told = possession.inventory;
@@ -222,7 +227,11 @@ fn prepare(
     let inventory = known.inventory.clone().unwrap_or(told);
     let notes = fits(configured, &inventory, &known.removed)?;
     if nested.is_none() {
+        keeps_held(&known, &settings.inventory)?;
         keep(configured, &statedir)?;
+    }
+    for (key, line) in &possession.kept {
+        journal.set_meta(key, line)?;
     }
     // Last: a start that fails leaves none.
     let claim = claim.map_or_else(|| Claim::new(&statedir, &rundir), Ok)?;
@@ -252,7 +261,7 @@ fn prepare(
 /// What it has.
 fn possessed(
     nested: Option<&Nested>,
-    journal: &mut Journal,
+    journal: &Journal,
     source: &Source,
     args: &BrokerArgs,
 ) -> Result<Possession, StartError> {

@@ -132,6 +132,10 @@ pub struct Known {
     pub replayed: u64,
     /// The inventory recorded last.
     pub inventory: Option<Arc<ResourceSet>>,
+    /// The digest of what the leader was told that recorded it.
+    pub told: Option<Hash>,
+    /// The ranks that jobs hold.
+    pub held: BTreeMap<JobId, Idset>,
     /// Ranks that were taken out of it for good.
     pub removed: Idset,
     /// The configuration recorded last.
@@ -143,6 +147,18 @@ pub struct Known {
 }
 
 impl Known {
+    /// What becomes of the ranks that a job holds by a record of it.
+    pub fn holds(&mut self, job: JobId, kind: &Kind) {
+        match kind {
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+                self.held.insert(job, grant.set.ranks());
+            }
+            Kind::Clean => drop(self.held.remove(&job)),
+            kind if kind.frees() => drop(self.held.remove(&job)),
+            _ => {}
+        }
+    }
+
     /// What a person is to know of jobs that take more of a pool than there is now, a line for each pool.
     pub fn lacking(&self, pools: &[Pool]) -> Vec<String> {
         let mut lacking: BTreeMap<(&Name, u64), Vec<JobId>> = BTreeMap::new();

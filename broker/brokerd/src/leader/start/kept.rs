@@ -112,12 +112,12 @@ pub(super) fn own_place(
 
 /// What an instance has that is nobody's child.
 pub(super) fn possession(
-    journal: &mut Journal,
+    journal: &Journal,
     source: &Source,
     size: Option<u32>,
 ) -> Result<Possession, StartError> {
-    let source = kept_source(journal, source)?;
-    let size = kept_size(journal, size)?;
+    let (source, of_source) = kept_source(journal, source)?;
+    let (size, of_size) = kept_size(journal, size)?;
     let inventory = Arc::new(match size {
         Some(size) => source.sized(size)?,
         None => source.inventory()?,
@@ -130,6 +130,7 @@ pub(super) fn possession(
         inventory,
         local,
         mock: source.is_fake().then_some(Span::ZERO),
+        kept: of_source.into_iter().chain(of_size).collect(),
     })
 }
 
@@ -152,26 +153,26 @@ pub(super) fn identity(journal: &mut Journal) -> Result<String, StartError> {
 /// Where the inventory comes from: what is said now, else what was said when the
 /// state directory was last used. Its jobs were taken for that inventory, and a
 /// pretended task must never become a real one.
-fn kept_source(journal: &mut Journal, said: &Source) -> Result<Source, StartError> {
+fn kept_source(journal: &Journal, said: &Source) -> Result<(Source, News), StartError> {
     let kept = journal.meta(SOURCE_KEY)?;
     if *said == Source::Found {
         let kept = kept.as_deref().and_then(Source::from_line);
-        return Ok(kept.unwrap_or(Source::Found));
+        return Ok((kept.unwrap_or(Source::Found), None));
     }
     let line = said.to_line();
-    if kept.as_ref() != Some(&line) {
-        journal.set_meta(SOURCE_KEY, &line)?;
-    }
-    Ok(said.clone())
+    let news = (kept.as_ref() != Some(&line)).then_some((SOURCE_KEY, line));
+    Ok((said.clone(), news))
 }
 
+/// What is to be kept that was not, by its key.
+type News = Option<(&'static str, String)>;
+
 /// How many nodes, likewise.
-fn kept_size(journal: &mut Journal, said: Option<u32>) -> Result<Option<u32>, StartError> {
+fn kept_size(journal: &Journal, said: Option<u32>) -> Result<(Option<u32>, News), StartError> {
     let kept = journal.meta(SIZE_KEY)?.and_then(|text| text.parse().ok());
-    if let Some(size) = said.filter(|_| said != kept) {
-        journal.set_meta(SIZE_KEY, &size.to_string())?;
-    }
-    Ok(said.or(kept))
+    let news = said.filter(|_| said != kept);
+    let news = news.map(|size| (SIZE_KEY, size.to_string()));
+    Ok((said.or(kept), news))
 }
 
 /// What a change of the configuration begins with; puts what was set since over the file.
