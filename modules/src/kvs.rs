@@ -57,10 +57,10 @@ impl Module for Kvs {
 
     fn apply(&mut self, record: &Record) {
         match &record.event.kind {
-            Kind::Put(key, _) => {
+            Kind::Put(key, ..) => {
                 self.latest.insert(key.clone(), record.seq);
             }
-            Kind::Delete(key) => {
+            Kind::Delete(key, _) => {
                 self.latest.remove(key);
             }
             _ => {}
@@ -100,10 +100,10 @@ impl Module for Kvs {
 impl Kvs {
     fn fold(&mut self, record: &Record) {
         match &record.event.kind {
-            Kind::Put(key, value) => {
+            Kind::Put(key, value, _) => {
                 self.values.insert(key.clone(), (value.clone(), record.seq));
             }
-            Kind::Delete(key) => {
+            Kind::Delete(key, _) => {
                 self.values.remove(key);
             }
             _ => {}
@@ -111,7 +111,7 @@ impl Kvs {
     }
 
     fn notify(&self, record: &Record, out: &mut Outbox) {
-        let (Kind::Put(key, _) | Kind::Delete(key)) = &record.event.kind else {
+        let (Kind::Put(key, ..) | Kind::Delete(key, _)) = &record.event.kind else {
             return;
         };
         let entry = Entry {
@@ -136,7 +136,7 @@ impl Kvs {
         if request.topic == kvs::Put::TOPIC {
             let body: PutRequest = request.parse()?;
             self.check(&body)?;
-            out.append_own(now, Kind::Put(body.key, body.value));
+            out.append_own(now, Kind::Put(body.key, body.value, Some(request.uid)));
             out.reply(request.caller, &());
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl Kvs {
                 if !self.latest.contains_key(&key) {
                     return Err(Refusal::not_found(format!("key: there is no `{key}`")));
                 }
-                out.append_own(now, Kind::Delete(key));
+                out.append_own(now, Kind::Delete(key, Some(request.uid)));
                 out.reply(request.caller, &());
             }
             other => unreachable!("the router sent `{other}` to kvs"),

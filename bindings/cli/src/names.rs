@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 
 /// The users this host knows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Users {
     by_number: BTreeMap<u32, String>,
 }

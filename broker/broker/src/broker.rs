@@ -360,10 +360,7 @@ impl Broker {
                 let pong = self.pong(now, ping);
                 turn.answer(request.caller, &pong);
             }),
-            Shutdown::TOPIC => request.parse::<ShutdownRequest>().map(|_| {
-                turn.answer(request.caller, &());
-                self.stop(now, turn);
-            }),
+            Shutdown::TOPIC => self.shut_down(now, request, turn),
             other => Err(Refusal::new(
                 Code::NoService,
                 format!("no service matches `{other}`"),
@@ -390,6 +387,18 @@ impl Broker {
             t: now,
             pad: ping.pad,
         }
+    }
+
+    /// Somebody asks for the end: whoever reads the records later is told who did.
+    fn shut_down(&mut self, now: Time, of: &Request, turn: &mut Turn) -> Result<(), Refusal> {
+        let kind = Kind::Memo(of.parse::<ShutdownRequest>()?.memo(of.uid)?);
+        if self.phase.next(Step::Stop).is_some() {
+            let (t, job) = (now, None);
+            turn.events.push_back(Event { t, job, kind });
+        }
+        turn.answer(of.caller, &());
+        self.stop(now, turn);
+        Ok(())
     }
 
     fn stop(&mut self, now: Time, turn: &mut Turn) {

@@ -209,10 +209,10 @@ pub enum Kind {
     Undrain(Idset, Option<u32>),
     /// Ranks go back to the parent when nothing runs there any more.
     GiveBack(Idset),
-    /// A named value was set.
-    Put(String, Value),
-    /// A named value was removed.
-    Delete(String),
+    /// A named value was set: by whom, which is not in records of before.
+    Put(String, Value, Option<u32>),
+    /// A named value was removed, by whom.
+    Delete(String, Option<u32>),
     /// An account, or who is in it, was changed.
     Account(Box<Changed>),
     /// A queue was turned on or off.
@@ -326,7 +326,7 @@ impl Kind {
             Kind::GiveBack(_) => "give-back",
             Kind::Undrain(..) => "undrain",
             Kind::Put(..) => "put",
-            Kind::Delete(_) => "delete",
+            Kind::Delete(..) => "delete",
             Kind::Account(_) => "account",
             Kind::Queue(_) => "queue",
             Kind::Reservation(_) => "reservation",
@@ -429,11 +429,15 @@ impl Kind {
             Kind::Drain(ranks, reason, userid) => json(&DrainContext::of(ranks, reason, *userid)),
             Kind::Undrain(ranks, userid) => json(&Ranks::of(ranks, *userid)),
             Kind::GiveBack(ranks) => json(&Ranks::of(ranks, None)),
-            Kind::Put(key, value) => json(&Pair {
+            Kind::Put(key, value, userid) => json(&Pair {
                 key: key.clone(),
                 value: value.clone(),
+                userid: *userid,
             }),
-            Kind::Delete(key) => json(&Key { key: key.clone() }),
+            Kind::Delete(key, userid) => json(&Key {
+                key: key.clone(),
+                userid: *userid,
+            }),
             Kind::Account(changed) => json(changed),
             Kind::Queue(turned) => json(turned),
             Kind::Reservation(kept) => json(kept),
@@ -562,10 +566,13 @@ impl Context<'_> {
             "undrain" => self.parse::<Ranks>()?.undrain(),
             "give-back" => Kind::GiveBack(self.parse::<Ranks>()?.ranks),
             "put" => {
-                let Pair { key, value } = self.parse()?;
-                Kind::Put(key, value)
+                let Pair { key, value, userid } = self.parse()?;
+                Kind::Put(key, value, userid)
             }
-            "delete" => Kind::Delete(self.parse::<Key>()?.key),
+            "delete" => {
+                let Key { key, userid } = self.parse()?;
+                Kind::Delete(key, userid)
+            }
             "account" => Kind::Account(self.parse()?),
             "queue" => Kind::Queue(self.parse()?),
             "reservation" => Kind::Reservation(self.parse()?),

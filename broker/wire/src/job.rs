@@ -232,7 +232,7 @@ impl Job {
             | Kind::Drain(..)
             | Kind::Undrain(..)
             | Kind::Put(..)
-            | Kind::Delete(_)
+            | Kind::Delete(..)
             | Kind::Account(_)
             | Kind::Queue(_)
             | Kind::Order(..)

@@ -191,7 +191,7 @@ impl JobState {
                 | Kind::Undrain(..)
                 | Kind::GiveBack(_)
                 | Kind::Put(..)
-                | Kind::Delete(_)
+                | Kind::Delete(..)
                 | Kind::Account(_)
                 | Kind::Queue(_)
                 | Kind::Reservation(_)

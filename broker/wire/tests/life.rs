@@ -179,8 +179,8 @@ fn kinds() -> Vec<Kind> {
         ),
         Kind::Drain(Idset::one(2), "broken fan".to_owned(), 0),
         Kind::Undrain(Idset::one(2), Some(1000)),
-        Kind::Put("k".to_owned(), json!({"x": [1, null, 2.5]})),
-        Kind::Delete("k".to_owned()),
+        Kind::Put("k".to_owned(), json!({"x": [1, null, 2.5]}), Some(7)),
+        Kind::Delete("k".to_owned(), None),
         reservation(),
         Kind::Account(Box::new(eddy_wire::account::Changed {
             userid: 3,

@@ -4,6 +4,7 @@ mod above;
 mod account_values;
 mod accounts;
 mod admission;
+mod audit;
 mod autonomy;
 mod batch;
 mod control;

@@ -259,8 +259,8 @@ fn told(kind: &Kind) -> Option<String> {
             Kept::Deleted { name: of, .. } => format!("{name} {of} deleted"),
             Kept::Over { name: of } => format!("{name} {of} over"),
         },
-        Kind::Put(key, value) => format!("{name} {key} {value}"),
-        Kind::Delete(key) => format!("{name} {key}"),
+        Kind::Put(key, value, _) => format!("{name} {key} {value}"),
+        Kind::Delete(key, _) => format!("{name} {key}"),
         _ => name.to_owned(),
     })
 }

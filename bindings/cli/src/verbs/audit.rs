@@ -1,9 +1,11 @@
 //! `eddy audit`: who changed what when, from the records.
 
+mod words;
+
+use std::collections::BTreeMap;
+
 use anyhow::bail;
 use eddy_client::{Client, ClientError};
-use eddy_sched::policy::print::overrides;
-use eddy_sched::policy::read::read;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::services::instance::{Stream, StreamRequest};
 use eddy_wire::services::job::EventsLine;
@@ -15,12 +17,14 @@ use crate::names::Users;
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::{output, when};
+use words::Before;
 
 /// Tell who changed what and when
 ///
-/// From the records of the instance: accounts, queues turned on and off, nodes taken out of service and
-/// put back, policies that were set, and what one user did to jobs: urgency, exceptions such as cancel. Jobs whose
-/// history was forgotten are not told of. Reads all records since the time that is given, so give
+/// From the records of the instance: accounts, queues turned on and off, nodes added, removed, taken out of service,
+/// put back and declared dead, policies and values that were set, who shut it down, and what users did to jobs:
+/// submissions for others, urgency, changes, suspensions, exceptions such as cancel. Jobs whose history was forgotten
+/// are not told of. Reads all records since the time that is given, so give
 /// one where there is a long history.
 #[derive(clap::Args)]
 #[command(after_long_help = FIELDS)]
@@ -31,7 +35,8 @@ pub struct Args {
     /// Only what this user did, by name or number
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// Only these: account, queue, reservation, drain, undrain, memo, urgency, exception, ...
+    /// Only these: account, queue, reservation, drain, undrain, shell-lost (dead), memo (configuration, policy,
+    /// shutdown), put, submit, urgency, exception, ...
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     event: Vec<String>,
     /// No heading
@@ -47,7 +52,9 @@ const FIELDS: &str = "Fields of --json:
   uid user     who did it; null where the record does not say
   event        the record's name
   job          number of the job, null where it is of none
-  context      what was changed: the record's own words";
+  owner        whose job it is, null where it is of none
+  what         what was done, in words
+  context      the same as the record has it";
 
 /// Records that say that somebody decided something, of the instance and of jobs.
 const OWN: &[&str] = &[
@@ -60,79 +67,95 @@ const OWN: &[&str] = &[
     "put",
     "delete",
     "resource-define",
+    "shell-lost",
     "leader-start",
     "leader-stop",
 ];
-const OF_JOBS: &[&str] = &["urgency", "order", "exception", "jobspec-update"];
-
-/// The memo of a configuration that was changed.
-const CONFIGURATION: &str = "configuration";
-/// The memo of a policy that was set.
-const POLICY: &str = "policy";
+const OF_JOBS: &[&str] = &[
+    "submit",
+    "urgency",
+    "order",
+    "exception",
+    "jobspec-update",
+    "suspend",
+    "resume",
+];
 
 /// One thing that somebody did.
 struct Deed {
     job: Option<JobId>,
+    /// Whose job it is.
+    owner: Option<u32>,
     line: EventsLine,
     context: Value,
+    what: String,
 }
 
 impl Deed {
-    fn of(job: Option<JobId>, line: EventsLine) -> Option<Deed> {
+    fn uid(&self) -> Option<u32> {
+        by(&self.line.name, &self.context)
+    }
+
+    /// What was done, and whose job it was where that is another's.
+    fn what(&self, users: &Users) -> String {
+        match self.owner.filter(|owner| self.uid() != Some(*owner)) {
+            Some(owner) if self.line.name != "submit" => {
+                format!("{} (job of {})", self.what, users.name(owner))
+            }
+            Some(_) | None => self.what.clone(),
+        }
+    }
+}
+
+/// Who did it, as the record says.
+fn by(event: &str, context: &Value) -> Option<u32> {
+    let user = |value: &Value| value["userid"].as_u64();
+    // Some have what they are about in an object of its own. A value that somebody set is no such thing.
+    let inner = || context.as_object()?.values().find_map(user);
+    let uid = match event {
+        "submit" => context["asked_by"].as_u64(),
+        "memo" | "reservation" | "resource-define" => inner(),
+        _ => user(context),
+    };
+    // Nobody is eddy itself.
+    u32::try_from(uid?).ok().filter(|uid| *uid != u32::MAX)
+}
+
+/// Reads records one after the other.
+struct Reader<'u> {
+    users: &'u Users,
+    before: Before,
+    owners: BTreeMap<JobId, u32>,
+    deeds: Vec<Deed>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, job: Option<JobId>, line: EventsLine, since: Option<Time>) {
+        let context = line.context.as_ref().map(|raw| raw.get());
+        let context: Value = context
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or(Value::Null);
+        if let ("submit", Some(job), Some(user)) = (&*line.name, job, context["userid"].as_u64()) {
+            self.owners
+                .extend(u32::try_from(user).map(|user| (job, user)));
+        }
+        let what = self.before.words(&line.name, &context, self.users);
         let known = match job {
             None => OWN,
             Some(_) => OF_JOBS,
         };
-        if !known.contains(&line.name.as_str()) {
-            return None;
-        }
-        let text = line.context.as_ref().map(|raw| raw.get());
-        let context: Value = text
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or(Value::Null);
-        // What eddy did to a job by itself names nobody.
-        let is_own = job.is_some() && context["userid"].is_null();
-        (!is_own).then_some(Deed { job, line, context })
-    }
-
-    fn uid(&self) -> Option<u32> {
-        let user = |value: &Value| value["userid"].as_u64();
-        // Memos and reservations have what they are about in an object of its own.
-        let inner = || self.context.as_object()?.values().find_map(user);
-        u32::try_from(user(&self.context).or_else(inner)?).ok()
-    }
-
-    /// The context without who did it.
-    fn what(&self) -> String {
-        let mut context = self.context.clone();
-        if let Some(fields) = context.as_object_mut() {
-            fields.remove("userid");
-            for inner in fields.values_mut().filter_map(Value::as_object_mut) {
-                inner.remove("userid");
-            }
-            // Nor two whole policies: what one has that its preset has not is enough.
-            if let Some(set) = fields.get_mut(POLICY) {
-                let policy = set["text"].as_str().and_then(|text| read(text).ok());
-                *set = policy.map_or(Value::Null, |policy| {
-                    let keys = overrides(&policy).into_iter();
-                    keys.map(|(path, value)| format!("{path} = {value}"))
-                        .collect()
-                });
-            }
-            // Nobody reads an inventory in a line.
-            if self.line.name == "resource-define" {
-                fields.remove("R");
-            }
-            // Nor a whole configuration: what changed in it is beside.
-            if let Some(change) = fields.get_mut(CONFIGURATION).and_then(Value::as_object_mut) {
-                for field in ["live", "over"] {
-                    change.remove(field);
-                }
-            }
-        }
-        match context {
-            Value::Null => "-".to_owned(),
-            context => context.to_string(),
+        // What eddy did by itself names nobody: that is told of the instance only.
+        let is_own = by(&line.name, &context).is_none();
+        let is_of_somebody = job.is_some() || line.name == "shell-lost";
+        let is_late = since.is_none_or(|since| line.timestamp >= since);
+        if known.contains(&line.name.as_str()) && is_late && !(is_own && is_of_somebody) {
+            self.deeds.push(Deed {
+                owner: job.and_then(|job| self.owners.get(&job).copied()),
+                job,
+                line,
+                context,
+                what,
+            });
         }
     }
 }
@@ -151,7 +174,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let all: Vec<&str> = known().copied().collect();
         bail!("--event: `{event}` given, allowed are {}", all.join(", "));
     }
-    let mut deeds = global.session(async |client| Ok(all(&client, since).await?))?;
+    let mut deeds = global.session(async |client| Ok(all(&client, &users, since).await?))?;
     deeds.retain(|deed| {
         (user.is_none() || deed.uid() == user)
             && (args.event.is_empty() || args.event.contains(&deed.line.name))
@@ -165,6 +188,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 "user": deed.uid().map(|uid| users.name(uid)),
                 "event": deed.line.name,
                 "job": deed.job,
+                "owner": deed.owner,
+                "what": deed.what,
                 "context": deed.context,
             })
         };
@@ -181,7 +206,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             deed.uid().map_or_else(dash, |uid| users.name(uid)),
             deed.line.name.clone(),
             deed.job.map_or_else(dash, |job| spelling.show(job)),
-            deed.what(),
+            deed.what(&users),
         ]);
     }
     let mut out = output::stdout();
@@ -193,8 +218,18 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
 }
 
 /// All that somebody did; goes on where it was when the leader is another.
-async fn all(client: &Client, since: Option<Time>) -> Result<Vec<Deed>, ClientError> {
-    let (mut deeds, mut from) = (Vec::new(), Seq(1));
+async fn all(
+    client: &Client,
+    users: &Users,
+    since: Option<Time>,
+) -> Result<Vec<Deed>, ClientError> {
+    let mut reader = Reader {
+        users,
+        before: Before::default(),
+        owners: BTreeMap::new(),
+        deeds: Vec::new(),
+    };
+    let mut from = Seq(1);
     loop {
         let request = StreamRequest {
             from,
@@ -206,14 +241,12 @@ async fn all(client: &Client, since: Option<Time>) -> Result<Vec<Deed>, ClientEr
                 Some(Ok((part, _))) => {
                     for (job, line) in part.records {
                         from = line.seq.next();
-                        if since.is_none_or(|since| line.timestamp >= since) {
-                            deeds.extend(Deed::of(job, line));
-                        }
+                        reader.read(job, line, since);
                     }
                 }
                 Some(Err(ClientError::Lost { .. })) => break,
                 Some(Err(error)) => return Err(error),
-                None => return Ok(deeds),
+                None => return Ok(reader.deeds),
             }
         }
     }

@@ -279,8 +279,12 @@ impl Ranks {
 pub(super) struct Pair {
     pub(super) key: String,
     pub(super) value: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) userid: Option<u32>,
 }
 #[derive(Serialize, Deserialize)]
 pub(super) struct Key {
     pub(super) key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) userid: Option<u32>,
 }

@@ -1,10 +1,11 @@
 //! Requests about the instance itself.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::job::EventsLine;
 use super::service;
+use crate::error::Refusal;
 use crate::id::{Epoch, JobId, Rank, Seq};
 use crate::message::Roles;
 use crate::time::Time;
@@ -88,6 +89,26 @@ pub struct ShutdownRequest {
     /// Why, one line.
     #[serde(default)]
     pub note: String,
+}
+
+/// The longest reason for the end of an instance (limit `shutdown note`).
+pub const NOTE_BYTES_MAX: usize = 1024;
+/// The memo that says who ended an instance.
+pub const SHUTDOWN: &str = "shutdown";
+
+impl ShutdownRequest {
+    /// What is recorded of it: who asked, and why.
+    ///
+    /// # Errors
+    /// The reason is not one line, or too long.
+    pub fn memo(&self, userid: u32) -> Result<Map<String, Value>, Refusal> {
+        if self.note.len() > NOTE_BYTES_MAX || self.note.contains('\n') {
+            let text = format!("note: one line of at most {NOTE_BYTES_MAX} bytes is allowed");
+            return Err(Refusal::invalid(text));
+        }
+        let asked = json!({"userid": userid, "note": self.note});
+        Ok([(SHUTDOWN.to_owned(), asked)].into_iter().collect())
+    }
 }
 
 /// What [`Stream`] asks.

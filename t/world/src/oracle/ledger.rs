@@ -537,11 +537,11 @@ impl Ledger {
             }
             Kind::GiveBack(_) => {}
             Kind::Undrain(ranks, _) => self.drained = self.drained.difference(ranks),
-            Kind::Put(key, value) => {
+            Kind::Put(key, value, _) => {
                 self.puts.insert((key.clone(), value.to_string()));
                 self.values.insert(key.clone(), (value.clone(), record.seq));
             }
-            Kind::Delete(key) => {
+            Kind::Delete(key, _) => {
                 self.values.remove(key);
             }
             // Held against all records by what is asked of brokers, and by `limits`.

@@ -351,8 +351,8 @@ impl Facts<'_> {
             .durable(told.seq)
             .map(|record| &record.event.kind);
         let right = match (record, &told.value) {
-            (Some(Kind::Put(key, value)), Some(given)) => *key == told.key && value == given,
-            (Some(Kind::Delete(key)), None) => *key == told.key,
+            (Some(Kind::Put(key, value, _)), Some(given)) => *key == told.key && value == given,
+            (Some(Kind::Delete(key, _)), None) => *key == told.key,
             (None, None) => told.seq == Seq(0),
             _ => false,
         };

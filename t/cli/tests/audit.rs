@@ -1,0 +1,82 @@
+//! What `eddy audit` says of who changed what, with real processes.
+
+use anyhow::Context;
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::users::{Site, can_make_users};
+use serde_json::{Value, json};
+
+type Tested = anyhow::Result<()>;
+
+/// Of each deed with this name: who did it, and what it was.
+fn told(instance: &Instance, event: &str) -> anyhow::Result<Vec<(Value, String)>> {
+    let deeds = instance.json(&["audit", "--event", event, "--json"])?;
+    let deeds = deeds.as_array().context("an array")?.iter();
+    let said = deeds.map(|deed| {
+        let what = deed["what"].as_str().unwrap_or_default();
+        (deed["uid"].clone(), what.to_owned())
+    });
+    Ok(said.collect())
+}
+
+#[test]
+fn values_nodes_and_the_end_of_an_instance_are_somebodys() -> Tested {
+    let instance = Instance::start(&["--size=3", "--cores=1"])?;
+    let own = json!(rustix::process::geteuid().as_raw());
+    instance.ok(&["kvs", "put", "a.b=7"])?;
+    instance.ok(&["kvs", "delete", "a.b"])?;
+    let by = |what: &str| (own.clone(), what.to_owned());
+    assert_eq!(told(&instance, "put")?, [by("a.b = 7")]);
+    assert_eq!(told(&instance, "delete")?, [by("a.b deleted")]);
+    instance.ok(&["resource", "add", "2"])?;
+    instance.ok(&["run", "-N5", "-n5", "true"])?;
+    instance.ok(&["resource", "remove", "1,4"])?;
+    let nodes = told(&instance, "resource-define")?;
+    let own_nodes: Vec<_> = nodes.into_iter().filter(|(uid, _)| *uid == own).collect();
+    assert_eq!(
+        own_nodes,
+        [by("ranks 3-4 added"), by("ranks 1,4 removed")],
+        "not as JSON"
+    );
+    instance.ok(&["shutdown", "-m", "a new roof"])?;
+    instance.start_again()?;
+    assert_eq!(told(&instance, "memo")?, [by("shut down: a new roof")]);
+    let table = instance.ok(&["audit", "-n", "--event", "memo,put"])?;
+    assert!(table.lines().all(|line| !line.contains('{')), "{table}");
+    Ok(())
+}
+
+#[test]
+fn whoever_declares_a_node_dead_is_told_of() -> Tested {
+    let instance = Instance::start(&["--size=2", "--cores=1"])?;
+    let own = json!(rustix::process::geteuid().as_raw());
+    instance.ok(&["resource", "dead", "--force", "1", "it", "hangs"])?;
+    // Whether it begins before that or after: when it is over the shell was ended.
+    instance.ok(&["resource", "undrain", "1"])?;
+    instance.run(&["run", "-N2", "-n2", "true"])?;
+    let dead = told(&instance, "shell-lost")?;
+    assert_eq!(dead, [(own, "ranks 1 declared dead: it hangs".to_owned())]);
+    Ok(())
+}
+
+#[test]
+fn who_submits_for_another_or_ends_anothers_job_is_told_of() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = Site::configured("", &["--cores=1"])?;
+    let ann = &site.users[0];
+    let job = instance.submit(&["--as", &ann.name, "--cwd=/", "sleep", "600"])?;
+    instance.ok(&["cancel", &job])?;
+    let submitted = told(&instance, "submit")?;
+    let what = format!("submitted as {}", ann.name);
+    assert_eq!(submitted, [(json!(0), what)]);
+    let deeds = instance.json(&["audit", "--event", "exception", "--json"])?;
+    assert_eq!(
+        (&deeds[0]["uid"], &deeds[0]["owner"]),
+        (&json!(0), &json!(ann.uid))
+    );
+    let table = instance.ok(&["audit", "-n", "--event", "exception"])?;
+    assert!(table.contains("cancel"), "{table}");
+    assert!(table.contains("(job of "), "{table}");
+    Ok(())
+}
