@@ -43,7 +43,7 @@ use eddy_wire::queue::{Gates, Turned};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest, Shares};
-use eddy_wire::services::{pool, reservation};
+use eddy_wire::services::{pool, reservation, resource};
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::Time;
 
@@ -158,6 +158,7 @@ impl Module for Sched {
             Endpoint::of::<reservation::Delete>(),
             Endpoint::of::<reservation::List>(),
             Endpoint::of::<pool::List>(),
+            Endpoint::of::<resource::Vacate>(),
         ];
         ENDPOINTS
     }
@@ -346,6 +347,7 @@ impl Sched {
                 .ask_shares(request, self.shown_to(request), out)?,
             Policy::TOPIC => out.answer(request.caller, &self.obeyed.shown()),
             pool::List::TOPIC => out.answer(request.caller, &self.pools.rows()),
+            resource::Vacate::TOPIC => self.vacate(now, request, out)?,
             reservation::Create::TOPIC | reservation::Delete::TOPIC | reservation::List::TOPIC => {
                 self.reservation_request(now, request, out)?
             }

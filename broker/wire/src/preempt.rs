@@ -44,13 +44,15 @@ impl Preemption {
     }
 }
 
-/// Why an instance that runs goes on with fewer nodes, for the sake of a job that waits.
+/// Why an instance that runs goes on with fewer nodes: for the sake of a job that waits, or since they are to serve
+/// no more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shrink {
     /// The nodes that it gives: of the ranks of its grant, never that of its leader.
     pub ranks: Idset,
-    /// The job that needs them.
-    pub by: JobId,
+    /// The job that needs them, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<JobId>,
     /// When whatever is left there is killed.
     pub until: Time,
     /// For what.
@@ -73,6 +75,8 @@ pub enum Cause {
     Urgency,
     /// Its account has more than its share.
     FairShare,
+    /// The nodes are out of service, and somebody wants them back: of what an instance gives.
+    Drain,
 }
 
 /// What becomes of a job that another takes from.

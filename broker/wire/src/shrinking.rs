@@ -78,7 +78,7 @@ mod tests {
     fn shrink(ranks: &str, by: u64) -> Kind {
         Kind::Shrink(Box::new(Shrink {
             ranks: ranks.parse().unwrap(),
-            by: JobId(by),
+            by: Some(JobId(by)),
             until: Time(by as i64),
             cause: Cause::Urgency,
             grace: 0,
@@ -109,7 +109,8 @@ mod tests {
         assert_eq!(shrinking.until(Rank(2)), Some(Time(7)));
         assert_eq!(shrinking.until(Rank(3)), Some(Time(8)));
         shrinking.apply(&changed(&[0, 1, 3]));
-        let left = shrinking.open().iter().map(|one| (one.by.0, &one.ranks));
+        let left = shrinking.open().iter();
+        let left = left.map(|one| (one.by.map_or(0, |by| by.0), &one.ranks));
         let left: Vec<(u64, String)> = left.map(|(by, ranks)| (by, ranks.to_string())).collect();
         assert_eq!(left, [(7, "1".to_owned()), (8, "3".to_owned())]);
         assert_eq!(shrinking.until(Rank(2)), None);

@@ -89,6 +89,21 @@ impl Asked {
         self.place.told(now, granted);
     }
 
+    /// Refuses for an instance in an instance, whose nodes are its parent's to take out.
+    ///
+    /// # Errors
+    /// Which job it is.
+    pub(super) fn is_whole(&self) -> Result<(), Refusal> {
+        let Some(child) = self.place.child else {
+            return Ok(());
+        };
+        let text = format!(
+            "this instance is job {} of another, whose nodes are its own to take out",
+            child.job
+        );
+        Err(Refusal::new(Code::Denied, text))
+    }
+
     /// How long jobs may still run here; `None` is for ever.
     pub(super) fn left(&self, now: Time) -> Option<Span> {
         self.place.end().map(|end| end - now)

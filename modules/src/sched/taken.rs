@@ -236,7 +236,7 @@ impl Sched {
         for (id, ranks, (by, cause), why) in named() {
             match (self.jobs.get(&id).filter(|_| !void.contains(&by)), ranks) {
                 (Some(seen), Some(ranks)) => {
-                    let shrink = self.shrink(now, seen, ranks, (by, cause), why);
+                    let shrink = self.shrink(now, seen, ranks, (Some(by), cause), why);
                     out.append(now, id, Kind::Shrink(Box::new(shrink)));
                 }
                 (Some(seen), None) => {

@@ -63,7 +63,7 @@ impl Planner {
         let ending = self.taking.ending.get(&of);
         let ends = ending.is_some_and(|one| one.by == Some(to)) && self.is_on(of, nodes);
         let leaving = self.taking.leaving.get(&of).into_iter().flatten();
-        let mut given = leaving.filter(|one| one.by == to);
+        let mut given = leaving.filter(|one| one.by == Some(to));
         ends || given.any(|one| !self.places_of(&one.ranks).is_disjoint(nodes))
     }
 
@@ -83,7 +83,7 @@ impl Planner {
     /// Those who end for it, or give it nodes.
     pub(super) fn awaited(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
         let leaving = self.taking.leaving.iter();
-        let giving = leaving.filter(move |(_, all)| all.iter().any(|one| one.by == job));
+        let giving = leaving.filter(move |(_, all)| all.iter().any(|one| one.by == Some(job)));
         self.ending_for(job).chain(giving.map(|(of, _)| *of))
     }
 
@@ -228,7 +228,7 @@ impl Planner {
         }
         let ending = self.taking.ending.values().filter_map(|one| one.by);
         let leaving = self.taking.leaving.values().flatten();
-        let heirs: BTreeSet<JobId> = ending.chain(leaving.map(|one| one.by)).collect();
+        let heirs: BTreeSet<JobId> = ending.chain(leaving.filter_map(|one| one.by)).collect();
         for job in heirs {
             let waits = self.turn_of(job);
             if let Some(turn) = waits.filter(|_| !self.taking.claims.contains_key(&job)) {
@@ -284,7 +284,9 @@ impl Planner {
             // What ends gives its nodes with the rest.
             let ending = self.taking.ending.get(job).map(|one| one.until);
             let leaving = self.taking.leaving.get(job).into_iter().flatten();
-            let leaving = leaving.filter(|one| one.by == by).map(|one| one.until);
+            let leaving = leaving
+                .filter(|one| one.by == Some(by))
+                .map(|one| one.until);
             ending.or_else(|| leaving.max())
         };
         waits.iter().filter_map(until).max()

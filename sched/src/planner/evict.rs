@@ -255,6 +255,7 @@ impl Planner {
                 let higher = name(&self.waiting[&by].want.owner);
                 format!("class {higher} stands above class {}", name(&owner))
             }
+            Cause::Drain => unreachable!("nobody is taken from for a drain"),
         }
     }
 

@@ -21,7 +21,8 @@ const PATIENCE: Span = Span::seconds(60);
 /// Nodes that one who goes on gives to another.
 #[derive(Clone, Debug)]
 pub(super) struct Leaving {
-    pub by: JobId,
+    /// For whom, if for anybody.
+    pub by: Option<JobId>,
     pub ranks: Idset,
     /// When the last of it there is killed.
     pub until: Time,
@@ -113,7 +114,7 @@ impl Planner {
         let ending = self.taking.ending.values();
         let ending = ending.map(|one| (one.by, one.until));
         let leaving = self.taking.leaving.values().flatten();
-        let all = ending.chain(leaving.map(|one| (Some(one.by), one.until)));
+        let all = ending.chain(leaving.map(|one| (one.by, one.until)));
         let near = all.filter(|(by, until)| self.heir(*by).is_none() && self.is_near(*until));
         near.map(|(_, until)| until.after(PATIENCE)).min()
     }
@@ -139,7 +140,7 @@ impl Planner {
             let ends = ending.is_some_and(|one| counts(self.heir(one.by), one.until));
             let leaving = self.taking.leaving.get(&job).into_iter().flatten();
             // Of one that ends all but what others are given; of another what is given to those.
-            let listed = leaving.filter(|one| counts(self.heir(Some(one.by)), one.until) != ends);
+            let listed = leaving.filter(|one| counts(self.heir(one.by), one.until) != ends);
             let listed = listed.fold(Idset::new(), |all, one| all.union(&one.ranks));
             let listed = self.places_of(&listed);
             parts.retain(|part| listed.contains(&part.at) != ends);
@@ -180,7 +181,7 @@ impl Planner {
         if holding.certainty != Certainty::Held || leaving.is_empty() {
             return;
         }
-        let heirs: Vec<JobId> = leaving.iter().map(|one| one.by).collect();
+        let heirs: Vec<JobId> = leaving.iter().filter_map(|one| one.by).collect();
         self.taking.leaving.insert(job, leaving);
         heirs.into_iter().for_each(|by| self.counts_on(by, job));
     }
@@ -192,7 +193,7 @@ impl Planner {
         let (recorded, proposed): (Vec<Leaving>, Vec<Leaving>) =
             known.into_iter().partition(is_recorded);
         self.leaves(job, recorded);
-        proposed.into_iter().map(|one| one.by).collect()
+        proposed.into_iter().filter_map(|one| one.by).collect()
     }
 
     /// One who runs is to go on without these nodes.
@@ -208,7 +209,7 @@ impl Planner {
         let ranks: Idset = nodes.iter().map(|at| inventory.node(*at).rank.0).collect();
         let mut leaving = self.taking.leaving.remove(&job).unwrap_or_default();
         leaving.push(Leaving {
-            by,
+            by: Some(by),
             ranks: ranks.clone(),
             until: self.occupancy.now().after(self.taking.grace()),
             certainty: Certainty::Proposed,

@@ -21,7 +21,7 @@ fn gives(stand: &mut Stand, job: u64, but: u32) {
 fn shrinks(stand: &mut Stand, job: u64, to: &[(&str, u64)]) {
     let shrink = |(ranks, by): &(&str, u64)| Shrink {
         ranks: ranks.parse().expect("ranks"),
-        by: JobId(*by),
+        by: Some(JobId(*by)),
         until: at(15),
         cause: Cause::Urgency,
         grace: 0,

@@ -126,3 +126,25 @@ fn what_is_left_on_a_node_is_killed_in_time_whoever_leads() -> Tested {
     }
     instance.shut_down()
 }
+
+#[test]
+fn a_node_that_is_removed_leaves_a_workflow_that_has_others() -> Tested {
+    let scene = Scene::new("10m")?;
+    let (instance, inside) = (&scene.instance, &scene.inside);
+    let removal = instance.begin(&["resource", "remove", "--force", "2", "a", "new", "fan"])?;
+    removal.prints(&format!("{inside} to go on without"))?;
+    let why = instance.ok(&["why", inside])?;
+    assert!(why.contains("gives: ranks 2 by "), "{why}");
+    scene.at(&["job", "wait-event", scene.on_third()?, "exception"])?;
+    fs::write(instance.place.join("over"), "")?;
+    removal.wait()?.ok()?;
+    let row = instance.row(inside)?;
+    assert_eq!((&row["state"], &row["nnodes"]), (&json!("RUN"), &json!(2)));
+    let ranks = instance.json(&["resource", "list", "--json"])?;
+    assert_eq!(ranks["all"]["ranks"], json!("0-1"), "{ranks}");
+    let went = scene.on_third()?;
+    for job in scene.jobs.iter().filter(|job| *job != went) {
+        scene.at(&["job", "status", job])?;
+    }
+    instance.shut_down()
+}

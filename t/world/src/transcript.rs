@@ -238,9 +238,10 @@ fn told(kind: &Kind) -> Option<String> {
             format!("{name} for job {heir} by {by}, {grace} s are left: {why}")
         }
         Kind::Shrink(shrink) => {
-            let (ranks, heir, why) = (&shrink.ranks, shrink.by, &shrink.why);
-            let grace = Span(shrink.grace);
-            format!("{name} by ranks {ranks} for job {heir}, {grace} s are left: {why}")
+            let (ranks, why) = (&shrink.ranks, &shrink.why);
+            let heir = shrink.by.map(|heir| format!(" for job {heir}"));
+            let (heir, grace) = (heir.unwrap_or_default(), Span(shrink.grace));
+            format!("{name} by ranks {ranks}{heir}, {grace} s are left: {why}")
         }
         Kind::DependencyAdd(what) | Kind::DependencyRemove(what) => format!("{name} {what}"),
         Kind::Requeue(attempt) => format!("{name} as attempt {attempt}"),

@@ -121,14 +121,15 @@ enum Verb {
     ///
     /// Refused while jobs hold something there. With --drain nothing more starts there, and it comes
     /// back when the last job has ended and the nodes are gone; interrupted, they stay drained (eddy
-    /// resource undrain puts them back). A user's instance that holds one goes on giving it to its jobs until
-    /// it ends or gives it back (eddy grant release). With --force the jobs are cancelled first. The nodes of the
-    /// leader itself stay, and so do those that a declared instance has of its own.
+    /// resource undrain puts them back). A user's instance that holds one starts nothing more there, and has it until
+    /// it ends or gives it back (eddy grant release). With --force the jobs are cancelled first; a user's instance
+    /// that has other nodes, too, gives this one and goes on, as if it had failed: what ran there ends. The nodes of
+    /// the leader itself stay, and so do those that a declared instance has of its own.
     Remove {
         /// Let nothing more start there and wait for the jobs to end
         #[arg(long)]
         drain: bool,
-        /// Cancel the jobs there and wait for their end
+        /// Cancel the jobs there and wait for their end; instances with other nodes go on without
         #[arg(short = 'f', long, conflicts_with = "drain")]
         force: bool,
         /// Ranks (2-3,7) or hosts (n[1-4])

@@ -434,11 +434,12 @@ fn preempted(row: &JobRow, spelling: Spelling) -> Option<String> {
 
 /// Which nodes it is to give while it goes on, by when, and for whom.
 fn gives(one: &Shrink, spelling: Spelling) -> String {
+    let by = one.by.map(|by| format!(" for job {}", spelling.show(by)));
     format!(
-        "  gives: ranks {} by {} for job {}: {}",
+        "  gives: ranks {} by {}{}: {}",
         one.ranks,
         when::local(one.until),
-        spelling.show(one.by),
+        by.unwrap_or_default(),
         escaped(&one.why)
     )
 }

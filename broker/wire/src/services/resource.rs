@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::service;
-use crate::id::Rank;
+use crate::id::{JobId, Rank};
 use crate::idset::Idset;
 use crate::message::Roles;
 use crate::resource_set::ResourceSet;
@@ -28,6 +28,10 @@ service!(
 service!(
     /// Declare that nothing runs any more on ranks that are not heard of.
     Dead, "resource.dead", Roles::OWNER.or(Roles::ADMIN), DeadRequest => ()
+);
+service!(
+    /// Have users' instances give nodes that are drained and go on without, where they can.
+    Vacate, "resource.vacate", Roles::OWNER.or(Roles::ADMIN), VacateRequest => Vec<Vacated>
 );
 
 /// The inventory by use.
@@ -124,6 +128,23 @@ pub struct DeadRequest {
     /// Have the shells of those that are ended, and all that they started.
     #[serde(default)]
     pub force: bool,
+}
+
+/// What [`Vacate`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VacateRequest {
+    /// The ranks, all of them drained.
+    pub ranks: Idset,
+}
+
+/// An instance that goes on without nodes that it has yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vacated {
+    /// Its job.
+    pub job: JobId,
+    /// Those of the ranks that it gives.
+    pub ranks: Idset,
 }
 
 /// Ranks named by number or by host.

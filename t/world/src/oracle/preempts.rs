@@ -136,7 +136,7 @@ impl Preempts {
             }
             Kind::Shrink(shrink) if job.submit.pass.is_none() => {
                 self.may_shrink(ledger, job, shrink, t)?;
-                self.gives(id, shrink.by);
+                shrink.by.into_iter().for_each(|by| self.gives(id, by));
             }
             Kind::Exception(exception) if exception.severity == 0 => {
                 ends_as_decided(job, exception)?;
@@ -272,6 +272,7 @@ impl Preempts {
     pub(super) fn is_for(&self, cause: Cause, other: &Job, job: &Job) -> Result<(), String> {
         let (id, by) = (job.id, other.id);
         match cause {
+            Cause::Drain => Err(format!("job {id} is taken from for a drain")),
             Cause::Urgency => self.stands_above(other, job),
             Cause::FairShare => {
                 let party = |job: &Job| (job.submit.party.account.clone(), job.submit.user);

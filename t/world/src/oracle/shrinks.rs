@@ -50,7 +50,10 @@ impl Preempts {
         t: Time,
     ) -> Result<(), String> {
         let id = job.id;
-        let other = self.may_give(ledger, job, shrink.by, t)?;
+        let Some(by) = shrink.by else {
+            return Err(format!("job {id} is to give nodes to nobody"));
+        };
+        let other = self.may_give(ledger, job, by, t)?;
         self.has_its_grace(job, (shrink.until, shrink.grace), t)?;
         if !self.can_shrink(job) {
             return Err(format!("job {id} is to give nodes, and is none that can"));
@@ -82,7 +85,8 @@ impl Preempts {
     /// Some of its nodes may have gone.
     pub(super) fn gave_nodes(&mut self, job: &Job, t: Time) {
         let shrinking = self.shrinking.get(&job.id);
-        let owes = |by: JobId| shrinking.is_some_and(|it| it.open().iter().any(|one| one.by == by));
+        let owes =
+            |by: JobId| shrinking.is_some_and(|it| it.open().iter().any(|one| one.by == Some(by)));
         if job.preemption().is_some() {
             return;
         }

@@ -3,17 +3,20 @@
 //! What the instance itself knows is to add ranks and to take out those that nobody holds; here is
 //! what an administrator wants besides: drain them, wait for the jobs there, or end those.
 
+use std::collections::BTreeSet;
+
 use anyhow::bail;
-use eddy_client::Client;
+use eddy_client::{Client, EventFeed};
 use eddy_wire::error::Code;
 use eddy_wire::hostlist::Hostlist;
+use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::instance::Config;
 use eddy_wire::services::job::{JobRow, JobSet, Raise, RaiseRequest, Scope};
 use eddy_wire::services::overlay::{Add, AddRequest, Remove, RemoveRequest};
 use eddy_wire::services::resource::{
-    Dead, DeadRequest, Drain, DrainRequest, RankStatus, Status, Targets,
+    Dead, DeadRequest, Drain, DrainRequest, RankStatus, Status, Targets, Vacate, VacateRequest,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -93,32 +96,83 @@ pub async fn remove(
     }
     loop {
         let holders = holders(client, &on).await?;
+        let holders: Vec<JobId> = holders.iter().map(|row| row.id).collect();
         if holders.is_empty() {
             break;
         }
-        let shown = holders.iter().take(NAMED_MAX).map(|row| ids::show(row.id));
-        let shown: Vec<String> = shown.collect();
-        let more = match holders.len().saturating_sub(NAMED_MAX) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let shown = format!("{}{more}", shown.join(", "));
-        let set = JobSet::of(holders.iter().map(|row| row.id));
         match jobs {
             Jobs::Stay => bail!(
-                "ranks {ranks} ({on}) are held by {shown}; --drain waits for their end, --force ends them"
+                "ranks {ranks} ({on}) are held by {}; --drain waits for their end, --force ends them",
+                named(&holders)
             ),
-            Jobs::End => output::lines([format!("{on}: drained; waiting for {shown}")])?,
-            Jobs::Cancelled => {
-                output::lines([format!("{on}: drained; cancelling {shown}")])?;
-                cancel(client, set.clone()).await?;
+            Jobs::End => {
+                output::lines([format!("{on}: drained; waiting for {}", named(&holders))])?;
+                until_over(client, JobSet::of(holders)).await?;
             }
+            Jobs::Cancelled => end(client, &ranks, &on, &holders).await?,
         }
-        until_over(client, set).await?;
         are_drained(client, &ranks).await?;
     }
     client.call::<Remove>(&request).await?;
     tell_named(client, &ranks).await;
+    Ok(())
+}
+
+/// The first of these jobs, for people.
+fn named(jobs: &[JobId]) -> String {
+    let shown = jobs.iter().take(NAMED_MAX).map(|job| ids::show(*job));
+    let shown: Vec<String> = shown.collect();
+    let more = match jobs.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// Has instances that can go on without these nodes do so, and ends all else that is there; comes back when
+/// nothing of it is left on them.
+async fn end(
+    client: &Client,
+    ranks: &Idset,
+    on: &Hostlist,
+    holders: &[JobId],
+) -> anyhow::Result<()> {
+    let request = VacateRequest {
+        ranks: ranks.clone(),
+    };
+    let going = client.call::<Vacate>(&request).await?;
+    let going: BTreeSet<JobId> = going.into_iter().map(|one| one.job).collect();
+    let (going, ending): (Vec<JobId>, Vec<JobId>) =
+        holders.iter().partition(|job| going.contains(job));
+    if !going.is_empty() {
+        let line = format!("{on}: drained; {} to go on without", named(&going));
+        output::lines([line])?;
+    }
+    if !ending.is_empty() {
+        let line = format!("{on}: drained; cancelling {}", named(&ending));
+        output::lines([line])?;
+        cancel(client, JobSet::of(ending.iter().copied())).await?;
+        until_over(client, JobSet::of(ending)).await?;
+    }
+    for job in going {
+        until_left(client, on, job).await?;
+    }
+    Ok(())
+}
+
+/// Waits until a job has nothing there any more: an instance goes on without.
+async fn until_left(client: &Client, on: &Hostlist, job: JobId) -> anyhow::Result<()> {
+    let mut feed = EventFeed::following(client, job)?;
+    while let Some(lines) = feed.next().await? {
+        let mut changes = lines.iter();
+        if !changes.any(|line| line.name == "grant-changed") {
+            continue;
+        }
+        let there = there(client, on).await?;
+        if there.iter().all(|row| row.id != job) {
+            return Ok(());
+        }
+    }
     Ok(())
 }
 
