@@ -22,6 +22,7 @@ pub(crate) mod reserved;
 pub(crate) mod served;
 pub(crate) mod specs;
 mod submission;
+mod supposed;
 mod taking;
 mod targets;
 mod update;
@@ -205,6 +206,9 @@ impl Module for Ingest {
                 }
             }
             Input::Notice(Notice::Limits(limits)) => self.new_limits(now, limits, out),
+            Input::Notice(Notice::Supposed(caller, suppose, jobs)) => {
+                self.supposed(now, *caller, (suppose, jobs), out);
+            }
             Input::Resume => {
                 self.note_homes(now, out);
                 self.bring_up(now, out);

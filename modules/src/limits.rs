@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 use crate::jobs::Jobs;
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
-use check::{Question, checks, is_beyond};
+use check::{Question, is_beyond};
 use cost::{Cost, Shapes};
 use days::Days;
 pub(crate) use days::beginning;
@@ -197,7 +197,7 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// Whether it is refused, and not only kept back.
-    fn refuses(&self) -> bool {
+    pub fn refuses(&self) -> bool {
         self.excess == Excess::Refuse || self.alone == Alone::Over
     }
 
@@ -517,64 +517,6 @@ impl Limits {
         let alone = || self.over_these(now, there, (party, spec), Question::Submit(0));
         over.filter(Bound::refuses)
             .or_else(|| alone().filter(|bound| bound.alone == Alone::Over))
-    }
-
-    fn over(
-        &self,
-        now: Time,
-        user: u32,
-        party: &Party,
-        spec: &Spec,
-        question: Question,
-    ) -> Option<Bound> {
-        let whose = self.bound_by(party, user, spec);
-        self.over_these(now, whose, (party, spec), question)
-    }
-
-    /// The same, of these limits only.
-    fn over_these(
-        &self,
-        now: Time,
-        all: Vec<Whose>,
-        (party, spec): (&Party, &Spec),
-        question: Question,
-    ) -> Option<Bound> {
-        if is_nobodys(spec) {
-            return None;
-        }
-        let cost = self.shapes.cost(spec);
-        let mut first: Option<Bound> = None;
-        for whose in all {
-            let Some(given) = self.given(&whose) else {
-                continue;
-            };
-            let count = self.counts().get(&whose).copied().unwrap_or_default();
-            let mut all = checks(given, &count, &cost, question);
-            if !is_beyond(given, party) {
-                all.extend(self.budget(now, &whose, given, &count, &cost));
-            }
-            for check in all {
-                if check.have.saturating_add(check.asked) <= check.most {
-                    continue;
-                }
-                let bound = check.bound(&whose);
-                // What can never be is said before what cannot be now, and that before what is waited for.
-                let waits = |first: &Bound| first.excess != Excess::Refuse;
-                let stands_by = |first: &Bound| first.excess == Excess::Standby;
-                match (bound.alone, bound.excess) {
-                    (_, Excess::Standby) => first = first.or(Some(bound)),
-                    (Alone::Over, _) => return Some(bound),
-                    (Alone::Within, Excess::Refuse) if first.as_ref().is_none_or(waits) => {
-                        first = Some(bound);
-                    }
-                    (Alone::Within, _) => match first {
-                        Some(of) if !stands_by(&of) => first = Some(of),
-                        _ => first = Some(bound),
-                    },
-                }
-            }
-        }
-        first
     }
 }
 

@@ -26,7 +26,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::preempt::{Mode, Preemption};
-use eddy_wire::services::job;
+use eddy_wire::services::{job, sched};
 use eddy_wire::time::Time;
 use eddy_wire::update::Change;
 
@@ -90,6 +90,7 @@ impl Module for Manager {
             Endpoint::of::<job::Resume>(),
             Endpoint::of::<job::Order>(),
             Endpoint::of::<job::Update>(),
+            Endpoint::of::<sched::Bounds>(),
         ];
         ENDPOINTS
     }

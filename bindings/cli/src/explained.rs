@@ -6,7 +6,9 @@ use eddy_client::owners::owners;
 use eddy_client::{Client, ClientError};
 use eddy_wire::plan::{Breakdown, Suppose};
 use eddy_wire::services::job::JobSet;
-use eddy_wire::services::sched::{Explain, ExplainReply, ExplainRequest};
+use eddy_wire::services::sched::{
+    Bounded, Bounds, BoundsRequest, Explain, ExplainReply, ExplainRequest,
+};
 
 /// Those of `jobs` that wait for resources, or all of this instance that do; in the order of
 /// their turn, instance by instance.
@@ -44,6 +46,33 @@ pub async fn supposed(
         all.jobs.extend(reply.jobs);
         all.let_go.extend(reply.let_go);
         all.more += reply.more;
+    }
+    Ok(all)
+}
+
+/// What is in the way of jobs that were changed so, by what refuses them and by limits.
+///
+/// # Errors
+/// The instance cannot be asked, or refuses what is supposed.
+pub async fn bounds(
+    client: &Client,
+    jobs: JobSet,
+    suppose: &Suppose,
+) -> Result<Vec<Bounded>, ClientError> {
+    let suppose = suppose.clone();
+    let request = BoundsRequest {
+        jobs: jobs.clone(),
+        suppose: suppose.clone(),
+    };
+    let error = match client.call::<Bounds>(&request).await {
+        Err(error) => error,
+        answered => return answered,
+    };
+    let mut all = Vec::new();
+    for jobs in owners(client, &jobs, error).await? {
+        let suppose = suppose.clone();
+        let request = BoundsRequest { jobs, suppose };
+        all.extend(client.call::<Bounds>(&request).await?);
     }
     Ok(all)
 }

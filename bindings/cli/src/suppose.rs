@@ -10,7 +10,11 @@ use eddy_wire::services::job::URGENCY_MAX;
 use eddy_wire::time::Span;
 
 use crate::number::{COUNTS, number};
+use crate::table::escaped;
 use crate::when;
+
+/// What may be supposed.
+const KEYS: &str = "nodes, slots, time, urgency, queue, account and qos";
 
 /// Reads `nodes=2,time=1h`.
 ///
@@ -21,9 +25,7 @@ pub fn parse(text: &str) -> anyhow::Result<Suppose> {
     let mut keys: Vec<&str> = Vec::new();
     for word in text.split(',').map(str::trim) {
         let Some((key, value)) = word.split_once('=') else {
-            bail!(
-                "--if: `{word}` is no KEY=VALUE; allowed keys are nodes, slots, time and urgency"
-            );
+            bail!("--if: `{word}` is no KEY=VALUE; allowed keys are {KEYS}");
         };
         if keys.contains(&key) {
             bail!("--if: {key}: given twice; once is allowed");
@@ -31,6 +33,10 @@ pub fn parse(text: &str) -> anyhow::Result<Suppose> {
         keys.push(key);
         let wrong = |allowed: String| anyhow!("--if: {key}: `{value}` given; {allowed}");
         let count = || number(COUNTS)(value).map_err(wrong);
+        let name = || match value.is_empty() {
+            true => Err(wrong("a name is needed".to_owned())),
+            false => Ok(value.to_owned()),
+        };
         match key {
             "nodes" => suppose.nodes = Some(count()?),
             "slots" => suppose.slots = Some(count()?),
@@ -44,7 +50,10 @@ pub fn parse(text: &str) -> anyhow::Result<Suppose> {
                 };
                 suppose.limit = Some(Span(micros));
             }
-            _ => bail!("--if: `{key}` given; allowed are nodes, slots, time and urgency"),
+            "queue" => suppose.queue = Some(name()?),
+            "account" => suppose.account = Some(name()?),
+            "qos" => suppose.qos = Some(name()?),
+            _ => bail!("--if: `{key}` given; allowed are {KEYS}"),
         }
     }
     if let Err(error) = suppose.check() {
@@ -57,6 +66,10 @@ pub fn parse(text: &str) -> anyhow::Result<Suppose> {
 /// Spelled as options of `eddy submit`: `-N 2 -t 1h`.
 pub fn options(suppose: &Suppose) -> String {
     let number = |option: &str, number: Option<u32>| number.map(|of| format!("{option} {of}"));
+    let name = |option: &str, name: &Option<String>| {
+        let name = name.as_ref()?;
+        Some(format!("{option} {}", escaped(name)))
+    };
     let words = [
         number("-N", suppose.nodes),
         number("-n", suppose.slots),
@@ -64,6 +77,9 @@ pub fn options(suppose: &Suppose) -> String {
             .limit
             .map(|limit| format!("-t {}", when::short(limit))),
         number("--urgency", suppose.urgency.map(u32::from)),
+        name("-q", &suppose.queue),
+        name("-A", &suppose.account),
+        name("--qos", &suppose.qos),
     ];
     words
         .into_iter()
@@ -82,6 +98,7 @@ mod tests {
         assert_eq!(read("nodes=2,time=1h"), "-N 2 -t 1h");
         assert_eq!(read("slots=3, urgency=20"), "-n 3 --urgency 20");
         assert_eq!(read("time=90"), "-t 1.5h");
+        assert_eq!(read("queue=q,account=a,qos=high"), "-q q -A a --qos high");
     }
 
     #[test]
@@ -89,11 +106,11 @@ mod tests {
         let said = |text: &str| parse(text).expect_err("it is wrong").to_string();
         assert_eq!(
             said("nodes"),
-            "--if: `nodes` is no KEY=VALUE; allowed keys are nodes, slots, time and urgency"
+            "--if: `nodes` is no KEY=VALUE; allowed keys are nodes, slots, time, urgency, queue, account and qos"
         );
         assert_eq!(
             said("node=2"),
-            "--if: `node` given; allowed are nodes, slots, time and urgency"
+            "--if: `node` given; allowed are nodes, slots, time, urgency, queue, account and qos"
         );
         for number in ["-2", "0", "1-2", "99999999999", "x", ""] {
             for key in ["nodes", "slots"] {

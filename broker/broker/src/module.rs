@@ -14,7 +14,7 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{Roles, Type};
-use eddy_wire::plan::{Head, Outcome, Reason, Used};
+use eddy_wire::plan::{Head, Outcome, Reason, Suppose, Used};
 use eddy_wire::services::child::TakenUp;
 use eddy_wire::services::job::{URGENCY_DEFAULT, URGENCY_MAX};
 use eddy_wire::shell::FromShell;
@@ -164,6 +164,8 @@ pub enum Notice {
     TakenUp(Box<Request>, Box<TakenUp>, TakenBy),
     /// Jobs are to have other time limits, queues or accounts, if they may.
     Limits(Box<NewLimits>),
+    /// Somebody asks what would be in the way of these jobs, were they to ask for something else.
+    Supposed(Caller, Box<Suppose>, Vec<(JobId, Arc<Submit>)>),
     /// A request for the tasks of a job, and the instance that it was passed to.
     Elsewhere(Box<Request>, String),
     /// Somebody waits for the end of a job in an instance.

@@ -107,6 +107,11 @@ impl Parties {
         &self.charter
     }
 
+    /// Who has how much of which limit.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// The most cores that a job may be given.
     pub fn most_cores(&self, spec: &Spec) -> u64 {
         self.limits.most_cores(spec)

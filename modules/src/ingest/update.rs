@@ -7,10 +7,11 @@
 use eddy_broker::{LimitChange, LimitedJob, NewLimit, NewLimits, Outbox, Sender, Volatile};
 use eddy_wire::account::{Name, Party};
 use eddy_wire::error::Refusal;
+use eddy_wire::event::Submit;
 use eddy_wire::services::job::{Changed, REFUSED_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
-use eddy_wire::update::{Change, Limit};
+use eddy_wire::update::{Change, Limit, Terms};
 
 use super::Ingest;
 use crate::manager::later::{PART, may_begin};
@@ -112,7 +113,7 @@ impl Ingest {
         let mut party = own.clone();
         if set.moves() {
             self.queues.takes(&spec)?;
-            party = self.party_of(submit.user, own, &spec, new)?;
+            party = self.party_of(submit, &spec, set)?;
             (change.account, change.qos) = (party.account.clone(), party.qos.clone());
         }
         // Without a limit it has the one of those who ask for none.
@@ -142,19 +143,19 @@ impl Ingest {
 
     /// Whom one is charged to that is told to be with others: what is not told stays, but for a QoS that nobody
     /// named where another queue has one of its own.
-    fn party_of(
+    pub(super) fn party_of(
         &self,
-        user: u32,
-        own: &Party,
+        submit: &Submit,
         spec: &Spec,
-        new: &NewLimit,
+        set: &Terms,
     ) -> Result<Party, Refusal> {
+        let (user, own) = (submit.user, &submit.party);
         let text = |name: &Option<Name>| name.as_ref().map(Name::to_string);
-        let account = new.set.account.clone().or_else(|| text(&own.account));
+        let account = set.account.clone().or_else(|| text(&own.account));
         let rules = self.queues.rules(spec);
         let of_queue = rules.and_then(|rules| text(&rules.default_qos));
-        let of_queue = of_queue.filter(|_| new.set.queue.is_some() && self.named_no_qos(new));
-        let qos = new.set.qos.clone().or(of_queue);
+        let of_queue = of_queue.filter(|_| set.queue.is_some() && self.named_no_qos(submit));
+        let qos = set.qos.clone().or(of_queue);
         let qos = qos.or_else(|| text(&own.qos));
         let asked = spec.charged_as(account, qos, text(&own.class));
         let party = self.parties.charter().party(user, &asked, rules)?;
@@ -165,8 +166,7 @@ impl Ingest {
     }
 
     /// Whether a job has the QoS that who names none has in its queue, and named none.
-    fn named_no_qos(&self, new: &NewLimit) -> bool {
-        let submit = &new.submit;
+    fn named_no_qos(&self, submit: &Submit) -> bool {
         let text = |name: &Option<Name>| name.as_ref().map(Name::to_string);
         let account = text(&submit.party.account);
         let unnamed = submit

@@ -4,11 +4,13 @@
 //! period before a part may be carried over; and who goes on beyond it as QoS `standby` counts for it no more.
 
 use eddy_wire::account::{Excess, Limits as Given, Party, STANDBY};
+use eddy_wire::id::JobId;
+use eddy_wire::spec::Spec;
 use eddy_wire::time::{MICROS, Time};
 
 use super::cost::Cost;
 use super::days::{self, Back, Counted};
-use super::{Alone, Bound, Count, Limits, Whose};
+use super::{Alone, Bound, Count, Counts, Limits, Step, Whose, is_nobodys};
 
 /// What is asked about a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,6 +107,88 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
 }
 
 impl Limits {
+    /// What keeps back a job that is there, were it of that party and asked for that: beside all others.
+    pub fn binding_instead(
+        &self,
+        now: Time,
+        id: JobId,
+        (user, party, spec): (u32, &Party, &Spec),
+    ) -> Option<Bound> {
+        let mut others = self.counts().clone();
+        self.add(&mut others, id, Step::Less);
+        let whose = self.bound_by(party, user, spec);
+        self.over_counted(now, (whose, &others), (party, spec), Question::Submit(1))
+    }
+
+    pub(super) fn over(
+        &self,
+        now: Time,
+        user: u32,
+        party: &Party,
+        spec: &Spec,
+        question: Question,
+    ) -> Option<Bound> {
+        let whose = self.bound_by(party, user, spec);
+        self.over_these(now, whose, (party, spec), question)
+    }
+
+    /// The same, of these limits only.
+    pub(super) fn over_these(
+        &self,
+        now: Time,
+        all: Vec<Whose>,
+        of: (&Party, &Spec),
+        question: Question,
+    ) -> Option<Bound> {
+        self.over_counted(now, (all, self.counts()), of, question)
+    }
+
+    /// The same, where those who count have that.
+    fn over_counted(
+        &self,
+        now: Time,
+        (all, counts): (Vec<Whose>, &Counts),
+        (party, spec): (&Party, &Spec),
+        question: Question,
+    ) -> Option<Bound> {
+        if is_nobodys(spec) {
+            return None;
+        }
+        let cost = self.shapes.cost(spec);
+        let mut first: Option<Bound> = None;
+        for whose in all {
+            let Some(given) = self.given(&whose) else {
+                continue;
+            };
+            let count = counts.get(&whose).copied().unwrap_or_default();
+            let mut all = checks(given, &count, &cost, question);
+            if !is_beyond(given, party) {
+                all.extend(self.budget(now, &whose, given, &count, &cost));
+            }
+            for check in all {
+                if check.have.saturating_add(check.asked) <= check.most {
+                    continue;
+                }
+                let bound = check.bound(&whose);
+                // What can never be is said before what cannot be now, and that before what is waited for.
+                let waits = |first: &Bound| first.excess != Excess::Refuse;
+                let stands_by = |first: &Bound| first.excess == Excess::Standby;
+                match (bound.alone, bound.excess) {
+                    (_, Excess::Standby) => first = first.or(Some(bound)),
+                    (Alone::Over, _) => return Some(bound),
+                    (Alone::Within, Excess::Refuse) if first.as_ref().is_none_or(waits) => {
+                        first = Some(bound);
+                    }
+                    (Alone::Within, _) => match first {
+                        Some(of) if !stands_by(&of) => first = Some(of),
+                        _ => first = Some(bound),
+                    },
+                }
+            }
+        }
+        first
+    }
+
     /// The limit of core-minutes in a period, and what there is of it.
     pub(super) fn budget(
         &self,

@@ -13,6 +13,7 @@ use eddy_wire::services::job::{
     self, Changed, JobSet, REFUSED_MAX, REMARKS_MAX, RaiseRequest, ReleaseRequest, RequeueRequest,
     Scope, URGENCY_MAX, UrgencyRequest,
 };
+use eddy_wire::services::sched;
 use eddy_wire::time::Time;
 
 use super::Manager;
@@ -47,6 +48,9 @@ impl Manager {
         }
         if request.topic == job::Update::TOPIC {
             return self.update(now, request, out);
+        }
+        if request.topic == sched::Bounds::TOPIC {
+            return self.bounds(request, out);
         }
         let proposed = match request.topic.as_str() {
             job::Raise::TOPIC => Some(self.raise(request)?),

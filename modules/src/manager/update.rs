@@ -4,10 +4,12 @@
 //! Whether such a job could be had at all ingest knows, as of a submission; it is told and answers
 //! (`ingest/update.rs`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{LimitChange, LimitedJob, NewLimit, NewLimits, Notice, Outbox, Request, Sender};
 use eddy_wire::error::Refusal;
+use eddy_wire::event::Submit;
 use eddy_wire::fsd::{NUMBER_MAX, seconds_of_micros};
 use eddy_wire::gang;
 use eddy_wire::id::JobId;
@@ -15,6 +17,7 @@ use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{LIMIT_MOVED, Scope, UpdateRequest};
+use eddy_wire::services::sched::{BoundsRequest, SUPPOSED_MAX};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update::{Change, DURATION, Limit, NAME, Terms};
 
@@ -22,6 +25,7 @@ use serde_json::Number;
 
 use super::Manager;
 use super::change::{Named, bounded};
+use crate::named::ranges;
 
 /// No limit is longer, as in a jobspec: some 136 years.
 const LIMIT_MAX: Span = Span(NUMBER_MAX);
@@ -67,6 +71,27 @@ impl Manager {
             refused: proposed.refused,
             asked,
         })));
+        Ok(())
+    }
+
+    /// Asks ingest what would be in the way of jobs that wait, as that knows it of a change.
+    pub(super) fn bounds(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let BoundsRequest { jobs, suppose } = request.parse()?;
+        ranges(&jobs)?;
+        suppose
+            .check()
+            .map_err(|error| Refusal::invalid(error.to_string()))?;
+        let only = self.sight.only(request.sender());
+        let asked = jobs.ranges.iter().filter(|(first, last)| first <= last);
+        let asked = asked.flat_map(|(first, last)| self.jobs.range(*first..=*last));
+        let waits = asked.filter(|(_, job)| {
+            let is_shown = only.is_none_or(|user| user == job.submit.user);
+            job.state.is_pending() && is_shown
+        });
+        let waits = waits.map(|(id, job)| (*id, Arc::clone(&job.submit)));
+        let waits: BTreeMap<JobId, Arc<Submit>> = waits.take(SUPPOSED_MAX).collect();
+        let waits = waits.into_iter().collect();
+        out.notice(Notice::Supposed(request.caller, Box::new(suppose), waits));
         Ok(())
     }
 

@@ -186,6 +186,7 @@ fn given(request: &Request) -> Option<JobSet> {
         job::Suspend::TOPIC | job::Resume::TOPIC => request.parse::<SuspendRequest>().ok()?.jobs,
         job::RequeueJob::TOPIC => request.parse::<RequeueRequest>().ok()?.jobs,
         sched::Explain::TOPIC => request.parse::<sched::ExplainRequest>().ok()?.jobs?,
+        sched::Bounds::TOPIC => request.parse::<sched::BoundsRequest>().ok()?.jobs,
         job::List::TOPIC => request.parse::<ListRequest>().ok()?.jobs,
         job::Order::TOPIC => JobSet::of(request.parse::<OrderRequest>().ok()?.jobs),
         job::Events::TOPIC => JobSet::one(request.parse::<EventsRequest>().ok()?.id),

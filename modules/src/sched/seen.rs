@@ -44,6 +44,7 @@ pub(super) enum PassedWith {
 }
 
 /// A job as far as scheduling goes.
+#[derive(Clone)]
 pub(super) struct Seen {
     pub(super) submit: Arc<Submit>,
     pub(super) submitted: Time,

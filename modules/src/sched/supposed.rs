@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 
 use eddy_broker::{Outbox, Request};
 use eddy_wire::error::Refusal;
+use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::{Suppose, Want};
 use eddy_wire::services::sched::{ExplainRequest, SUPPOSED_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
+use eddy_wire::update::{self, Change};
 
 use super::Sched;
 use super::asked::may_be_supposed;
@@ -57,6 +59,8 @@ impl Sched {
 
     /// What one would ask for that waits for resources from now on, unless it does already.
     fn want_as(&self, now: Time, id: JobId, seen: &Seen, suppose: &Suppose) -> Want {
+        let moved = self.moved(seen, suppose);
+        let seen = moved.as_ref().unwrap_or(seen);
         let mut want = seen.want(&self.gates);
         want.request = suppose.request(&want.request);
         if suppose.limit.is_some() {
@@ -75,5 +79,26 @@ impl Sched {
             want.eligible = now;
         }
         self.placed(id, seen, want)
+    }
+
+    /// One that would be with others. Whether it may ingest says.
+    fn moved(&self, seen: &Seen, suppose: &Suppose) -> Option<Seen> {
+        let set = suppose.terms();
+        let name = |text: Option<String>| text.and_then(|text| text.parse().ok());
+        let change = Change {
+            account: name(set.account.clone()),
+            qos: name(set.qos.clone()),
+            queue: set.queue.clone(),
+            ..Change::default()
+        };
+        let Kind::JobspecUpdate(map) = change.record(None, None) else {
+            unreachable!("a change is no other record")
+        };
+        set.moves().then(|| {
+            let mut moved = seen.clone();
+            update::submit(&mut moved.submit, &map);
+            moved.to = self.sets.of(&moved.submit);
+            moved
+        })
     }
 }

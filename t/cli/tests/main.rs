@@ -53,3 +53,4 @@ mod tree_refused;
 mod update;
 mod users;
 mod why_ended;
+mod why_if;

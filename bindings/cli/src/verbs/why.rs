@@ -16,11 +16,12 @@ use eddy_wire::plan::{Basis, Estimate, Explained, Moved, Mover, Reason, Suppose}
 use eddy_wire::preempt::{Mode, Shrink};
 use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::services::queue::{List, QueueRow};
+use eddy_wire::services::sched::{Becomes, Bounded};
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::Time;
 use serde_json::{Value, json};
 
-use crate::explained::{supposed, turn};
+use crate::explained::{bounds, supposed, turn};
 use crate::field::status;
 use crate::ids::{self, Spelling};
 use crate::listing::{Filter, Question};
@@ -56,7 +57,7 @@ pub struct Args {
     /// One array of objects
     #[arg(long)]
     json: bool,
-    /// As if each job asked for that instead: nodes, slots, time (as -t), urgency; up to 16 jobs
+    /// As if each job asked for that instead: nodes, slots, time (as -t), urgency, queue, account, qos; up to 16 jobs
     #[arg(long = "if", value_name = "KEY=VALUE,...")]
     suppose: Option<String>,
     /// As if the instance obeyed that policy: a preset, or a file; - is standard input
@@ -83,6 +84,8 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
   ended        of one that did not end well: t, status (of wait), returncode, nodelist, by (the user who
                ended it), stdout and stderr (files, where its output is not kept by the instance)
+  bound        with --if, what is in its way beside resources: becomes (refused, held by a limit, or
+               standby) and why, which names the limit; then start is null
   let_go       of one that waits for something else than resources: reason, binding, ahead and start, were
                it let go now
   preemptions  how many of its attempts were ended for the sake of another job
@@ -195,6 +198,16 @@ struct Told {
     let_go: BTreeMap<JobId, Explained>,
     /// Of those that did not end well.
     ended: BTreeMap<JobId, ended::Ended>,
+    /// Of those that would not go on as is supposed.
+    bounds: BTreeMap<JobId, Bounded>,
+}
+
+impl Told {
+    /// What is in the way of one beside resources, unless it would never have those.
+    fn bound(&self, one: &Explained) -> Option<&Bounded> {
+        let bound = self.bounds.get(&one.job);
+        bound.filter(|_| never(&one.reason).is_none())
+    }
 }
 
 /// Those that wait, explained.
@@ -209,7 +222,7 @@ async fn told_of(client: &Client, rows: &[JobRow], suppose: &Suppose) -> anyhow:
     if jobs.is_empty() {
         return Ok(Told::default());
     }
-    let reply = match supposed(client, Some(jobs), suppose).await {
+    let reply = match supposed(client, Some(jobs.clone()), suppose).await {
         // What an instance left that is over: the rows say so.
         Err(ClientError::Refused(refusal)) if refusal.code == Code::End => {
             return Ok(Told::default());
@@ -221,11 +234,16 @@ async fn told_of(client: &Client, rows: &[JobRow], suppose: &Suppose) -> anyhow:
         }
         reply => reply?,
     };
+    let bounds = match suppose.is_of_jobs() {
+        true => bounds(client, jobs, suppose).await?,
+        false => Vec::new(),
+    };
     let by_job = |all: Vec<Explained>| all.into_iter().map(|one| (one.job, one)).collect();
     Ok(Told {
         waiting: by_job(reply.jobs),
         let_go: by_job(reply.let_go),
         ended: BTreeMap::new(),
+        bounds: bounds.into_iter().map(|one| (one.job, one)).collect(),
     })
 }
 
@@ -291,12 +309,13 @@ fn lines(
         match (told.let_go.get(&row.id), condition) {
             (Some(one), condition) => {
                 lines.extend(condition);
-                lines.push(let_go(row, one));
-                // Who is at a limit is asked by what it is, which another request may be within.
-                if row.reason.starts_with("waits for limit `") && asks_otherwise(suppose) {
-                    let text = "  limit:  is of what it asks for now, not of what is supposed";
-                    lines.push(text.to_owned());
+                lines.extend(told.bound(one).map(bounded));
+                // Who is at a limit may be within it by another request.
+                let is_held = row.reason.starts_with("waits for limit `");
+                if is_held && suppose.is_of_jobs() && !told.bounds.contains_key(&row.id) {
+                    lines.push("  limit:  none would keep it back".to_owned());
                 }
+                lines.push(let_go(row, one));
             }
             (None, Some(_)) if row.state.is_pending() => {
                 lines.push("  if:     is not reckoned of a job that waits for that".to_owned());
@@ -307,6 +326,12 @@ fn lines(
         return lines;
     };
     lines.extend(condition);
+    if let Some(bound) = told.bound(one) {
+        lines.push(bounded(bound));
+        if bound.becomes != Becomes::Standby {
+            return lines;
+        }
+    }
     if at_once(one) {
         lines.push("  start:  at once".to_owned());
         lines.push(format!("  turn:   {}", turn(&one.priority)));
@@ -339,9 +364,14 @@ fn lines(
     lines
 }
 
-/// Whether another request is supposed, and not only another turn.
-fn asks_otherwise(suppose: &Suppose) -> bool {
-    suppose.nodes.is_some() || suppose.slots.is_some() || suppose.limit.is_some()
+/// What is in its way beside resources.
+fn bounded(bound: &Bounded) -> String {
+    let why = escaped(&bound.why);
+    match bound.becomes {
+        Becomes::Refused => format!("  start:  never: it would be refused: {why}"),
+        Becomes::Held => format!("  limit:  it would be kept back: {why}"),
+        Becomes::Standby => format!("  limit:  it would go on as QoS standby: {why}"),
+    }
 }
 
 /// What would be of one that waits for something else than resources if it waited for nothing else.
@@ -493,6 +523,8 @@ fn object(row: &JobRow, told: &Told, required: Option<&str>) -> Value {
     let reason = waits.map_or_else(|| row.reason.clone(), |one| one.reason.to_string());
     // Who waits for something else than resources has none.
     let turn = waits.filter(|one| !one.priority.policy.is_empty());
+    let bound = told.bounds.get(&row.id);
+    let goes_on = bound.is_none_or(|bound| bound.becomes == Becomes::Standby);
     json!({
         "id": row.id,
         "f58": row.id.f58_ascii(),
@@ -501,11 +533,12 @@ fn object(row: &JobRow, told: &Told, required: Option<&str>) -> Value {
         "reason": reason,
         "binding": waits.map(|one| &one.reason),
         "ahead": turn.map(|one| one.ahead),
-        "start": waits.and_then(|one| one.start),
+        "start": waits.filter(|_| goes_on).and_then(|one| one.start),
         "moved": waits.and_then(|one| one.moved),
         "priority": turn.map(|one| &one.priority),
         "requires": waits.and(required),
         "advice": waits.map(|one| &one.advice),
+        "bound": bound.map(|bound| json!({"becomes": bound.becomes, "why": bound.why})),
         "let_go": told.let_go.get(&row.id).map(|one| json!({
             "reason": one.reason.to_string(),
             "binding": one.reason,

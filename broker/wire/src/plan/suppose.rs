@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::jobspec::{Request, Takes};
 use crate::time::Span;
+use crate::update::Terms;
 
 /// What is supposed to be otherwise; what is not said stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,15 @@ pub struct Suppose {
     /// An urgency, 1 to 31.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urgency: Option<u8>,
+    /// Its queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The account that is charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Its QoS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
     /// The text of a policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Arc<str>>,
@@ -59,6 +69,25 @@ impl Suppose {
     /// Whether all stays as it is.
     pub fn is_nothing(&self) -> bool {
         *self == Suppose::default()
+    }
+
+    /// With whom it would be, as a change of one that waits.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            name: None,
+            queue: self.queue.clone(),
+            account: self.account.clone(),
+            qos: self.qos.clone(),
+        }
+    }
+
+    /// Whether anything but the policy is otherwise.
+    pub fn is_of_jobs(&self) -> bool {
+        let rest = Suppose {
+            policy: None,
+            ..self.clone()
+        };
+        !rest.is_nothing()
     }
 
     /// Checks what can be checked without a job.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::JobSet;
 use super::service;
+use crate::id::JobId;
 use crate::message::Roles;
 use crate::plan::{Explained, ShareRow, Suppose};
 
@@ -23,6 +24,12 @@ service!(
 service!(
     /// What each account and user is due, as the policy reckons now.
     Shares, "sched.shares", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), () => SharesReply
+);
+
+service!(
+    /// What would be in the way of jobs that wait, were they to ask for something else now: what refuses them, and
+    /// the limits that would keep them back.
+    Bounds, "sched.bounds", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), BoundsRequest => Vec<Bounded>
 );
 
 /// The most jobs of one answer.
@@ -52,6 +59,39 @@ pub struct ExplainReply {
     /// Of jobs named that wait for something else than resources: as if they waited for these now, limits aside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub let_go: Vec<Explained>,
+}
+
+/// What [`Bounds`] asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoundsRequest {
+    /// These, up to [`SUPPOSED_MAX`] of those that wait.
+    pub jobs: JobSet,
+    /// As if each of them alone were changed so.
+    pub suppose: Suppose,
+}
+
+/// What is in the way of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounded {
+    /// The job.
+    pub job: JobId,
+    /// What would become of it.
+    pub becomes: Becomes,
+    /// Why, in words and numbers.
+    pub why: String,
+}
+
+/// What would become of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Becomes {
+    /// It would not be taken.
+    Refused,
+    /// A limit would keep it back.
+    Held,
+    /// It would go on as QoS `standby`, beyond its budget.
+    Standby,
 }
 
 /// A policy as text.

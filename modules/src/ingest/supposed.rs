@@ -1,0 +1,97 @@
+//! What would be in the way of a job that waits, were it to ask for something else: as of a change of it.
+//!
+//! The planner knows what such a job would wait for (`sched/supposed`); here is what refuses it, and which limits
+//! would keep it back, by what others have of them now. Nothing is changed by asking.
+
+use std::sync::Arc;
+
+use eddy_broker::{Caller, Outbox};
+use eddy_wire::account::{Excess, Party};
+use eddy_wire::error::Refusal;
+use eddy_wire::event::Submit;
+use eddy_wire::id::JobId;
+use eddy_wire::plan::Suppose;
+use eddy_wire::services::sched::{Becomes, Bounded};
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
+use eddy_wire::update::{Change, Limit};
+
+use super::Ingest;
+
+impl Ingest {
+    /// Tells what is in the way of each that does not go on.
+    pub(super) fn supposed(
+        &self,
+        now: Time,
+        caller: Caller,
+        (suppose, jobs): (&Suppose, &[(JobId, Arc<Submit>)]),
+        out: &mut Outbox,
+    ) {
+        let bounded = jobs.iter().filter_map(|(job, submit)| {
+            let (becomes, why) = self.in_the_way(now, (*job, submit), suppose)?;
+            let job = *job;
+            Some(Bounded { job, becomes, why })
+        });
+        out.answer(caller, &bounded.collect::<Vec<Bounded>>());
+    }
+
+    fn in_the_way(
+        &self,
+        now: Time,
+        (job, submit): (JobId, &Submit),
+        suppose: &Suppose,
+    ) -> Option<(Becomes, String)> {
+        let (party, spec) = match self.as_supposed(now, submit, suppose) {
+            Ok(supposed) => supposed,
+            Err(refusal) => return Some((Becomes::Refused, refusal.text)),
+        };
+        let limits = self.parties.limits();
+        let bound = limits.binding_instead(now, job, (submit.user, &party, &spec))?;
+        let becomes = match bound.excess {
+            Excess::Standby => Becomes::Standby,
+            Excess::Hold | Excess::Refuse if bound.refuses() => Becomes::Refused,
+            Excess::Hold | Excess::Refuse => Becomes::Held,
+        };
+        Some((becomes, bound.text))
+    }
+
+    /// Whom it would be charged to, and what it would ask for.
+    fn as_supposed(
+        &self,
+        now: Time,
+        submit: &Submit,
+        suppose: &Suppose,
+    ) -> Result<(Party, Spec), Refusal> {
+        let set = suppose.terms();
+        let mut change = Change {
+            limit: suppose.limit.map(Limit::To),
+            queue: set.queue.clone(),
+            ..Change::default()
+        };
+        let mut spec = change.spec(&submit.spec);
+        let mut party = submit.party.clone();
+        if set.moves() {
+            self.queues.takes(&spec)?;
+            party = self.party_of(submit, &spec, &set)?;
+            change.account = party.account.clone();
+        }
+        if set.queue.is_some()
+            && spec.request.duration.is_none()
+            && let Some(time) = self.queues.time(&party, &spec, self.served.left(now))
+        {
+            change.limit = Some(Limit::To(time));
+        }
+        spec = change.spec(&submit.spec);
+        spec.request = suppose.request(&spec.request);
+        self.served.admits(now, &spec)?;
+        self.fits(&spec)?;
+        self.fits_reservation(now, submit.user, &party, &spec)?;
+        self.is_let_in((submit.user, &party), &spec)?;
+        // What is supposed is not in the jobspec, which names nodes or does not.
+        let is_as_it_was = suppose.nodes.is_none() && suppose.slots.is_none();
+        if set.moves() && is_as_it_was {
+            self.names_nodes((submit.user, &party), &spec, self.queues.rules(&spec))?;
+        }
+        Ok((party, spec))
+    }
+}

@@ -1,0 +1,103 @@
+//! What `eddy why --if` says of limits, queues, accounts and QoS, with real processes.
+
+use std::fs;
+
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use serde_json::json;
+
+type Tested = anyhow::Result<()>;
+
+const CONFIG: &str = r#"
+[exec.test]
+run_duration = "3000s"
+
+[[qos]]
+name = "high"
+user_limits = { cores = 2 }
+
+[[qos]]
+name = "low"
+
+[[queue]]
+name = "batch"
+default = true
+limits = { cores = 3 }
+
+[[queue]]
+name = "debug"
+max_time = "30m"
+
+[[queue]]
+name = "strict"
+limits = { nodes = 1, excess = "refuse" }
+"#;
+
+fn start() -> anyhow::Result<Instance> {
+    let place = Place::new()?;
+    let file = place.join("eddy.toml");
+    fs::write(&file, CONFIG)?;
+    let state = place.path().join("state");
+    Instance::start_in(
+        place,
+        state,
+        &["--fake", "nodes=1,cores=4", "--config", &file],
+    )
+}
+
+#[test]
+fn a_limit_that_would_keep_it_back_is_named_with_its_figures() -> Tested {
+    let instance = start()?;
+    instance.submit_started(&["-n2", "-t", "1h", "true"])?;
+    let why = |job: &str, what: &str| instance.ok(&["why", job, "--if", what]);
+    let held = instance.submit(&["-n2", "-t", "1h", "true"])?;
+    let by = "limit `cores` of queue `batch` is 3: 2 are taken, 2 asked for";
+    let reason = instance.row(&held)?["reason"].to_string();
+    assert!(reason.contains(by), "{reason}");
+    let fewer = why(&held, "slots=1")?;
+    assert!(
+        fewer.contains("\n  limit:  none would keep it back\n"),
+        "{fewer}"
+    );
+    let longer = why(&held, "time=2h")?;
+    assert!(
+        longer.contains(&format!("\n  limit:  it would be kept back: {by}\n")),
+        "{longer}"
+    );
+    // Which of the others it would be within.
+    let waits = instance.submit(&["-q", "debug", "-n4", "-t", "10m", "true"])?;
+    let other = why(&waits, "queue=batch")?;
+    let over = "limit `cores` of queue `batch` is 3: 2 are taken, 4 asked for";
+    assert!(other.contains("it asked for -q batch\n"), "{other}");
+    assert!(
+        other.ends_with(&format!("it would be refused: {over}")),
+        "{other}"
+    );
+    let high = why(&waits, "slots=3,qos=high")?;
+    assert!(high.contains("limit `cores` of"), "{high}");
+    assert!(high.contains("is 2: 0 are taken, 3 asked for"), "{high}");
+    let low = why(&waits, "slots=1,qos=low")?;
+    assert!(
+        low.ends_with("  start:  at once") || low.contains("  start:  at once\n"),
+        "{low}"
+    );
+    let strict = why(&waits, "queue=strict,slots=2")?;
+    assert!(strict.contains("  start:  at once\n"), "{strict}");
+    let nowhere = why(&waits, "queue=nowhere")?;
+    assert!(
+        nowhere.contains("it would be refused: attributes.system.queue: `nowhere` given"),
+        "{nowhere}"
+    );
+    let nobody = why(&waits, "qos=gold")?;
+    assert!(
+        nobody.contains("it would be refused: attributes.system.qos: `gold` given"),
+        "{nobody}"
+    );
+    let told = instance.json(&["why", &held, "--if", "time=2h", "--json"])?;
+    assert_eq!(
+        told[0]["bound"],
+        json!({"becomes": "held", "why": by}),
+        "{told}"
+    );
+    Ok(())
+}
