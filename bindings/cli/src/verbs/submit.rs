@@ -156,18 +156,30 @@ pub async fn wait(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
 
 /// The same for any jobs, for the verb of this name.
 pub async fn wait_for(client: &Client, verb: &str, jobs: JobSet) -> anyhow::Result<u8> {
+    let mut highest = 0;
+    let each = |end: JobEnd| highest = highest.max(exit_code(&end));
+    wait_each(client, verb, jobs, each).await?;
+    Ok(highest)
+}
+
+/// The same, and gives each end as it comes.
+pub async fn wait_each(
+    client: &Client,
+    verb: &str,
+    jobs: JobSet,
+    mut each: impl FnMut(JobEnd),
+) -> anyhow::Result<()> {
     let bar = progress(jobs.len());
     let mut ends = EndFeed::gathered(client, jobs, GATHER)?;
-    let mut highest = 0;
     while let Some(batch) = ends.next().await? {
-        for end in &batch {
-            highest = highest.max(exit_code(end));
-            bar.suspend(|| tell(verb, end));
-        }
         bar.inc(batch.len() as u64);
+        for end in batch {
+            bar.suspend(|| tell(verb, &end));
+            each(end);
+        }
     }
     bar.finish_and_clear();
-    Ok(highest)
+    Ok(())
 }
 
 /// Waits for the ends of all, also over a restart of the leader, and says nothing of them.

@@ -15,9 +15,10 @@ use eddy_wire::services::job::{JobEnd, JobRow, JobSet, List, ListRequest};
 use crate::attach::exit_code;
 use crate::ids;
 use crate::listing::{Filter, Question};
+use crate::output;
 use crate::request;
 use crate::session::Global;
-use crate::verbs::submit::{GATHER, progress, tell, wait_for};
+use crate::verbs::submit::{GATHER, progress, tell, wait_each};
 
 /// Between two looks at an instance that ends or begins.
 const BETWEEN: Duration = Duration::from_millis(250);
@@ -35,6 +36,9 @@ pub struct Args {
     /// The jobs of this set, also those that are over
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
     job_set: Option<String>,
+    /// One array of objects when all are over: id, result, returncode and, if there was one, exception
+    #[arg(long)]
+    json: bool,
     /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
     #[arg(value_name = "ID")]
     ids: Vec<String>,
@@ -47,9 +51,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         bail!("no jobs given; allowed are ids and --job-set NAME");
     }
     if let (Some((around, instance)), None) = (global.around(), &args.job_set) {
-        return wait_inside(global, (&around, instance), named);
+        let ends = wait_inside(global, (&around, instance), named)?;
+        return told(args, ends);
     }
-    global.session_again(async |client| {
+    let ends = global.session_again(async |client| {
         let jobs = match &args.job_set {
             None => named.clone(),
             Some(_) => {
@@ -67,11 +72,22 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 JobSet::of(rows.iter().map(|row| row.id))
             }
         };
-        match jobs.is_empty() {
-            true => Ok(0),
-            false => wait_for(&client, "wait", jobs).await,
+        let mut ends = Vec::new();
+        if !jobs.is_empty() {
+            wait_each(&client, "wait", jobs, |end| ends.push(end)).await?;
         }
-    })
+        Ok(ends)
+    })?;
+    told(args, ends)
+}
+
+/// Prints how all ended where that is wanted; the highest exit code.
+fn told(args: &Args, mut ends: Vec<JobEnd>) -> anyhow::Result<u8> {
+    if args.json {
+        ends.sort_by_key(|end| end.id);
+        output::json(&ends)?;
+    }
+    Ok(ends.iter().map(exit_code).max().unwrap_or(0))
 }
 
 /// Waits for jobs in an instance that is a job of another. One that ended since its instance is to run again
@@ -80,8 +96,8 @@ fn wait_inside(
     global: &Global,
     (around, instance): (&Global, JobId),
     mut left: JobSet,
-) -> anyhow::Result<u8> {
-    let mut highest = 0;
+) -> anyhow::Result<Vec<JobEnd>> {
+    let mut all = Vec::new();
     // One that never began is refused by its path; one that is between two attempts comes to its jobs again.
     let first = |row: &JobRow| row.attempt == FIRST || has_begun(row);
     let mut began = around.session(async |client| row_when(&client, instance, first).await)?;
@@ -98,13 +114,13 @@ fn wait_inside(
         let mut ends = ends.into_inner();
         ends.retain(|_, end| !comes_again || end.exception.is_none());
         for end in ends.values() {
-            highest = highest.max(exit_code(end));
             tell("wait", end);
         }
-        left = without(&left, &ends.into_keys().collect());
+        left = without(&left, &ends.keys().copied().collect());
+        all.extend(ends.into_values());
         match waited {
-            _ if left.is_empty() => return Ok(highest),
-            Ok(()) if !comes_again => return Ok(highest),
+            _ if left.is_empty() => return Ok(all),
+            Ok(()) if !comes_again => return Ok(all),
             // It has not come to it yet.
             Err(error) if asked == Asked::Again && is_unknown(&error) && runs(&now) => {
                 std::thread::sleep(BETWEEN);

@@ -24,6 +24,10 @@ pub struct Args {
     /// Say also which jobs ended well
     #[arg(short = 'v', long)]
     verbose: bool,
+    /// One object: id, result, returncode and, if there was one, exception; null if there is nothing to wait
+    /// for; with --all an array of them
+    #[arg(long)]
+    json: bool,
     /// The job; of an instance 905/f5
     #[arg(value_name = "ID")]
     id: Option<String>,
@@ -34,23 +38,31 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let id = args.id.as_ref().map(|_| ids::single(ids)).transpose()?;
     global.session(async |client| {
         if args.all {
-            return all(&client, args.verbose).await;
+            return all(&client, args).await;
         }
-        let Some(end) = collect(&client, id).await? else {
+        let end = collect(&client, id).await?;
+        if args.json {
+            output::json(&end)?;
+        }
+        let Some(end) = end else {
             eprintln!("eddy job wait: no job is there to be waited for");
             return Ok(NOTHING);
         };
-        if id.is_none() {
+        if id.is_none() && !args.json {
             output::lines([ids::show(end.id)])?;
         }
         Ok(tell(&end, args.verbose))
     })
 }
 
-async fn all(client: &Client, verbose: bool) -> anyhow::Result<u8> {
-    let mut highest = 0;
+async fn all(client: &Client, args: &Args) -> anyhow::Result<u8> {
+    let (mut highest, mut ends) = (0, Vec::new());
     while let Some(end) = collect(client, None).await? {
-        highest = highest.max(tell(&end, verbose));
+        highest = highest.max(tell(&end, args.verbose));
+        ends.push(end);
+    }
+    if args.json {
+        output::json(&ends)?;
     }
     Ok(highest)
 }
