@@ -55,6 +55,23 @@ impl Lending {
         self.instances.iter().any(|(_, of)| is_bound(of))
     }
 
+    /// The first instance on whose home a job of another would be for longer than it is lent: for how long it is,
+    /// and where the job is there.
+    pub fn borrowed(
+        &self,
+        (to, ranks): (Option<&str>, &Idset),
+        limit: Option<Span>,
+    ) -> Option<(&str, Span, Idset)> {
+        // What is aside for an instance of a fixed size is nobody's home.
+        let is_fixed = to.is_some_and(|name| self.elastic(name).is_none());
+        let mut others = self.instances.iter().filter(|_| !is_fixed);
+        others.find_map(|(name, of)| {
+            let home = of.home.intersect(ranks);
+            let is_other = Some(name.as_str()) != to && !home.is_empty() && !of.lends(limit);
+            Some((name.as_str(), of.lend_max.filter(|_| is_other)?, home))
+        })
+    }
+
     /// Those of all nodes that a job may be given whose queue leads to that instance, or to none, by
     /// rank: of those that are as it asks; any when `None`.
     pub fn ranks(&self, to: Option<&str>, request: &Request, all: &ResourceSet) -> Option<Idset> {
@@ -230,6 +247,16 @@ mod tests {
         assert_eq!(given(None, None, None).as_deref(), Some("4-7"));
         assert_eq!(given(Some("fixed"), None, None), None, "what is its own");
         assert_eq!(given(Some("fixed"), Some("7"), None).as_deref(), Some("7"));
+        let ids = ranks("2-4");
+        let held = |to, minutes: i64| {
+            let limit = Some(Span::seconds(minutes * 60));
+            let found = condo.borrowed((to, &ids), limit);
+            found.map(|(name, most, home)| (name, most.0 / 60_000_000, home.to_string()))
+        };
+        assert_eq!(held(Some("guest"), 60), None);
+        assert_eq!(held(Some("guest"), 61), Some(("own", 60, "2-3".to_owned())));
+        assert_eq!(held(None, 61), Some(("own", 60, "2-3".to_owned())));
+        assert_eq!(held(Some("own"), 61), None);
         assert!(condo.is_bound());
         assert!(!Lending::default().is_bound());
     }

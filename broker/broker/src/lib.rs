@@ -37,7 +37,7 @@ pub use effect::{
 };
 pub use gate::Gate;
 pub use module::{
-    EndedBy, Heads, Inner, Input, Inside, LimitChange, LimitedJob, Line, Module, NewLimit,
+    EndedBy, Heads, Inner, Input, Inside, Lent, LimitChange, LimitedJob, Line, Module, NewLimit,
     NewLimits, Notice, Outbox, Reacts, Request, Sender, TakenBy,
 };
 pub use phase::Phase;

@@ -184,10 +184,21 @@ pub struct NewLimits {
     pub sender: Sender,
     /// The key by which it was reckoned from what the jobs had.
     pub key: Option<Uuid>,
+    /// Whether who owns nodes that they run on is asked.
+    pub lent: Lent,
     /// The jobs of which it is refused already, and why.
     pub refused: Vec<(JobId, String)>,
     /// The others.
     pub asked: Vec<NewLimit>,
+}
+
+/// For how long jobs may be on nodes that another queue lends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lent {
+    /// For as long as it does.
+    AsSaid,
+    /// For longer, since somebody says so who may.
+    Longer,
 }
 
 /// What is to be other of a job.

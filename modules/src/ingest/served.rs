@@ -188,6 +188,16 @@ impl Served {
         }
     }
 
+    /// Of whose home a job of that instance, which is on these ranks, would have some for longer than they are
+    /// lent; for how long they are; and which those are.
+    pub fn borrowed(
+        &self,
+        on: (Option<&str>, &Idset),
+        limit: Option<Span>,
+    ) -> Option<(&str, Span, Idset)> {
+        self.lending.borrowed(on, limit)
+    }
+
     /// Whether this instance's jobs are its parent's.
     pub fn is_queue_instance(&self) -> bool {
         self.place.name.is_some()

@@ -4,16 +4,18 @@
 //! accounts, as nothing of a submission does: it is said of one job that is known. It stands above nothing
 //! that was promised: the end of the instance, and reservations.
 
-use eddy_broker::{LimitChange, LimitedJob, NewLimit, NewLimits, Outbox, Sender, Volatile};
+use eddy_broker::{Lent, LimitChange, LimitedJob, NewLimit, NewLimits, Outbox, Sender, Volatile};
 use eddy_wire::account::{Name, Party};
-use eddy_wire::error::Refusal;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Submit;
+use eddy_wire::idset::Idset;
 use eddy_wire::services::job::{Changed, REFUSED_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
-use eddy_wire::update::{Change, Limit, Terms};
+use eddy_wire::update::{Change, DURATION, Limit, Terms};
 
 use super::Ingest;
+use super::queues;
 use crate::manager::later::{PART, may_begin};
 
 /// What is asked of many jobs, so many of them in a turn (`manager/later.rs`).
@@ -59,7 +61,7 @@ impl Ingest {
         } = &mut asked;
         let part = limits.asked.iter().skip(*done).take(PART);
         for new in part {
-            match self.may_have(now, limits.sender, new) {
+            match self.may_have(now, (limits.sender, limits.lent), new) {
                 // It is so already, by what it has where nothing is said.
                 Ok(change) if change.is_empty() => {}
                 Ok(change) => {
@@ -82,7 +84,12 @@ impl Ingest {
     }
 
     /// What is other of a job then, if it may be.
-    fn may_have(&self, now: Time, sender: Sender, new: &NewLimit) -> Result<Change, Refusal> {
+    fn may_have(
+        &self,
+        now: Time,
+        (sender, lent): (Sender, Lent),
+        new: &NewLimit,
+    ) -> Result<Change, Refusal> {
         let change = Change {
             limit: new.limit,
             ..Change::default()
@@ -93,9 +100,27 @@ impl Ingest {
             (LimitChange::Longer, LimitedJob::Runs { ranks, until }) => {
                 self.served.lasts(now, &new.submit.spec, *until)?;
                 self.reserved.lets_on(&new.submit.spec, ranks, *until)?;
+                if lent == Lent::AsSaid {
+                    self.is_lent(&new.submit.spec, ranks, new.limit)?;
+                }
                 Ok(change)
             }
         }
+    }
+
+    /// Refuses where a job that runs would be on the home of another instance for longer than that lends it.
+    fn is_lent(&self, spec: &Spec, ranks: &Idset, limit: Option<Limit>) -> Result<(), Refusal> {
+        let limit = limit.and_then(Limit::span);
+        let to = self.queues.leads_to(queues::of(spec));
+        let Some((name, most, home)) = self.served.borrowed((to, ranks), limit) else {
+            return Ok(());
+        };
+        let asked = limit.map_or("none".to_owned(), |limit| format!("{limit} s"));
+        let text = format!(
+            "{DURATION}: {asked} given, it runs on ranks {home} of instance {name}, which lends them for at most \
+             {most} s; --force gives it the time"
+        );
+        Err(Refusal::new(Code::Conflict, text))
     }
 
     /// What is other of one that waits: it could be submitted like that, where it would be with others or for

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_broker::{LimitChange, LimitedJob, NewLimit, NewLimits, Notice, Outbox, Request, Sender};
+use eddy_broker::{
+    Lent, LimitChange, LimitedJob, NewLimit, NewLimits, Notice, Outbox, Request, Sender,
+};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Submit;
 use eddy_wire::fsd::{NUMBER_MAX, seconds_of_micros};
@@ -68,6 +70,10 @@ impl Manager {
             caller: request.caller,
             sender,
             key: body.reckoned.map(|reckoned| reckoned.key),
+            lent: match body.force {
+                true => Lent::Longer,
+                false => Lent::AsSaid,
+            },
             refused: proposed.refused,
             asked,
         })));

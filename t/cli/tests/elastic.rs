@@ -259,3 +259,30 @@ fn what_jobs_wrote_is_told_after_the_site_was_started_again() -> Tested {
     assert_eq!(shown.ok()?.lines().count(), 2);
     instance.shut_down()
 }
+
+#[test]
+fn more_time_on_anothers_nodes_than_they_are_lent_for_is_given_by_force_only() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("shared.toml");
+    fs::write(&config, DECLARED)?;
+    let state = place.path().join("state");
+    let endless = ["-S", "exec.test.run_duration=3000s"];
+    let options = ["--fake", "nodes=3,cores=2", "--config", &config];
+    let instance = Instance::start_in(place, state, &[&options[..], &endless].concat())?;
+    let guest = ["--requires=rank:2", "-q", "batch", "-t", "1m", "true"];
+    let lent = instance.submit_started(&guest)?;
+    let own = instance.submit_started(&["-q", "owner", "-t", "1m", "true"])?;
+    let longer = instance.run(&["update", &lent, "duration=2m"])?;
+    let why = "attributes.system.duration: 120.000000 s given, it runs on ranks 2 of instance owner, which lends \
+               them for at most 60.000000 s; --force gives it the time";
+    assert!(longer.refusal()?.ends_with(why), "{}", longer.err);
+    let longer = instance.run(&["update", &lent, "duration=+1m"])?;
+    assert!(longer.refusal()?.ends_with(why), "{}", longer.err);
+    assert_eq!(instance.row(&lent)?["duration"], json!(60.0));
+    instance.ok(&["update", "--force", &lent, "duration=2m"])?;
+    instance.ok(&["update", &own, "duration=2m"])?;
+    for job in [&lent, &own] {
+        assert_eq!(instance.row(job)?["duration"], json!(120.0));
+    }
+    Ok(())
+}

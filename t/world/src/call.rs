@@ -213,6 +213,7 @@ impl Call {
             duration: Some(duration),
             reckoned: None,
             set: Default::default(),
+            force: false,
         };
         Call::new::<job::Update>(About::Limit(id), &request)
     }

@@ -41,7 +41,7 @@ const GONE: &str = "there is no such job, or it is over";
 /// one of those who ask for none. A limit counts from the start of the tasks, and holds for later
 /// attempts too. Once a job has begun its user may make the limit shorter, to more than it has run; the
 /// owner and admins make it longer, also beyond what a queue allows, but not into a reservation and not
-/// beyond the end of the instance.
+/// beyond the end of the instance; on nodes that are lent for less, only with --force.
 ///
 /// While a job waits its user may ask for what could be submitted like that: name=TEXT, queue=NAME,
 /// account=NAME (or bank=NAME) and qos=NAME, several at once; the keys of jobspecs (attributes.system.queue)
@@ -53,6 +53,9 @@ pub struct Args {
     /// The jobs of this set, in place of ids
     #[arg(long, value_name = "NAME", value_parser = request::job_set)]
     job_set: Option<String>,
+    /// More time also for a job that runs on nodes which another queue's instance lends for less (lend_max)
+    #[arg(short = 'f', long)]
+    force: bool,
     /// Jobs (f2JL, 1000, lists and ranges, of an instance 905/f5), and what is to change:
     /// duration=[+-]TIME|none, name=TEXT, queue=NAME, account=NAME, qos=NAME
     #[arg(value_name = "ID|KEY=VALUE", required = true)]
@@ -86,30 +89,41 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         (false, Some(_)) => bail!("--job-set: given beside ids; allowed is one of them"),
         (true, Some(_)) | (false, None) => {}
     }
-    let job_set = args.job_set.clone();
+    let which = Which {
+        job_set: args.job_set.clone(),
+        force: args.force,
+    };
     global.session(async |client| {
         let changed = match changes.limit {
-            Some(Limit::By(micros)) => shift(&client, jobs, &job_set, micros).await?,
+            Some(Limit::By(micros)) => shift(&client, jobs, &which, micros).await?,
             limit => {
                 let limit = limit.and_then(Limit::to);
                 let set = changes.set.clone();
-                ask(&client, jobs, &job_set, (limit, None, set)).await?
+                ask(&client, jobs, &which, (limit, None, set)).await?
             }
         };
-        known(&client, job_set.as_ref(), &changed).await?;
+        known(&client, which.job_set.as_ref(), &changed).await?;
         Ok(refusals("update", &changed))
     })
+}
+
+/// Of which jobs, beside those named, and whether by force.
+#[derive(Clone, Default)]
+struct Which {
+    job_set: Option<String>,
+    force: bool,
 }
 
 async fn ask(
     client: &Client,
     jobs: JobSet,
-    job_set: &Option<String>,
+    which: &Which,
     (limit, reckoned, set): (Option<Span>, Option<Reckoned>, Terms),
 ) -> anyhow::Result<Changed> {
     let request = |jobs| UpdateRequest {
         jobs,
-        job_set: job_set.clone(),
+        job_set: which.job_set.clone(),
+        force: which.force,
         duration: limit,
         reckoned,
         set: set.clone(),
@@ -122,18 +136,19 @@ async fn ask(
 async fn shift(
     client: &Client,
     jobs: JobSet,
-    job_set: &Option<String>,
+    which: &Which,
     micros: i64,
 ) -> anyhow::Result<Changed> {
     let mut question = Question {
         filter: Filter::active(),
         jobs,
-        job_set: job_set.clone(),
+        job_set: which.job_set.clone(),
         ..Question::default()
     };
     let mut all = Changed::default();
     for turn in 0..TURNS_MAX {
-        let Changed { count, refused, .. } = shift_once(client, &question, micros).await?;
+        let Changed { count, refused, .. } =
+            shift_once(client, &question, (micros, which.force)).await?;
         all.count += count;
         let (moved, refused): (Vec<_>, Vec<_>) =
             refused.into_iter().partition(|(_, why)| why == LIMIT_MOVED);
@@ -152,7 +167,11 @@ async fn shift(
     Ok(all)
 }
 
-async fn shift_once(client: &Client, question: &Question, micros: i64) -> anyhow::Result<Changed> {
+async fn shift_once(
+    client: &Client,
+    question: &Question,
+    (micros, force): (i64, bool),
+) -> anyhow::Result<Changed> {
     let mut all = Changed::default();
     let mut limits: BTreeMap<(Span, Span), Vec<JobId>> = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -191,7 +210,11 @@ async fn shift_once(client: &Client, question: &Question, micros: i64) -> anyhow
         let key = Uuid::now_v7();
         let reckoned = Some(Reckoned { from, key });
         let asked = (Some(limit), reckoned, Terms::default());
-        let changed = ask(client, JobSet::of(jobs), &None, asked).await?;
+        let which = Which {
+            job_set: None,
+            force,
+        };
+        let changed = ask(client, JobSet::of(jobs), &which, asked).await?;
         all.count += changed.count;
         all.refused.extend(changed.refused);
     }

@@ -329,6 +329,9 @@ pub struct UpdateRequest {
     /// What else is to be other of those that wait.
     #[serde(default, skip_serializing_if = "Terms::is_empty")]
     pub set: Terms,
+    /// Also where one that runs would be on another queue's nodes for longer than they are lent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// From which limit another was reckoned. A job that has not that one is refused with [`LIMIT_MOVED`], so

@@ -28,6 +28,7 @@ impl Call {
             duration: None,
             reckoned: None,
             set,
+            force: false,
         };
         Call::new::<job::Update>(About::Other, &request)
     }
