@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use eddy_broker::{Caller, Input, Module, Outbox, Reacts};
-use eddy_wire::account::Name;
+use eddy_wire::account::{Book, Name};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::hash::Hash;
@@ -37,6 +37,8 @@ pub struct Configuration {
     recorded: Option<(Seq, Hash)>,
     policy: Policy,
     jobs: Jobs<Rests>,
+    /// The accounts that there are: data of the instance, not of its configuration.
+    book: Book,
 }
 
 /// Which policy is obeyed.
@@ -91,6 +93,7 @@ impl Module for Configuration {
                     self.policy = Policy::Set;
                 }
             }
+            (Kind::Account(changed), _) => self.book.apply(&changed.change),
             (Kind::Submit(submit), Some(id)) => {
                 self.jobs.insert(id, Rests::of(submit));
             }
@@ -152,6 +155,7 @@ impl Configuration {
             recorded: None,
             policy: Policy::Configured,
             jobs: Jobs::default(),
+            book: Book::default(),
         }
     }
 
@@ -164,7 +168,17 @@ impl Configuration {
             let line = "policy: what was set by `eddy config set policy.KEY=VALUE` is undone";
             change.changed.push(line.to_owned());
         }
-        let errors = self.hindered(&change.live);
+        let mut errors = self.hindered(&change.live);
+        let unknown = self.unknown_accounts(&change.live);
+        match &change.by {
+            // What stood already is not what is set now.
+            By::Set(_) => {
+                let known = self.unknown_accounts(&self.live);
+                errors.extend(unknown.into_iter().filter(|line| !known.contains(line)));
+            }
+            // The file may come before the accounts do.
+            By::Reload | By::Start => change.warned.extend(unknown),
+        }
         if !errors.is_empty() {
             let reloaded = Reloaded {
                 errors,
@@ -185,6 +199,32 @@ impl Configuration {
         }
         out.append_own(now, Kind::Memo(change.memo()));
         out.reply(caller, &reloaded);
+    }
+
+    /// The accounts that queues name and that there are not, a line for each key.
+    fn unknown_accounts(&self, live: &Live) -> Vec<String> {
+        let there: Vec<&str> = self
+            .book
+            .accounts()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let there = match there.is_empty() {
+            true => "there are no accounts".to_owned(),
+            false => format!("there are {}", there.join(", ")),
+        };
+        let mut lines = Vec::new();
+        for queue in &live.queues {
+            let rules = &queue.rules;
+            let named = rules.accounts.iter().flatten();
+            let named = named.map(|name| ("accounts", name));
+            let default = rules.default_account.iter();
+            let named = named.chain(default.map(|name| ("default_account", name)));
+            for (key, name) in named.filter(|(_, name)| self.book.account(name).is_none()) {
+                let path = format!("queue.{}.{key}", queue.name);
+                lines.push(format!("{path}: there is no account `{name}`; {there}"));
+            }
+        }
+        lines
     }
 
     /// What is in the way of it, a line each.

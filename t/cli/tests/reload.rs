@@ -420,3 +420,49 @@ fn changes_of_the_configuration_at_the_same_time_are_all_made() -> Tested {
     }
     instance.shut_down()
 }
+
+#[test]
+fn accounts_and_nodes_that_are_not_there_are_refused_where_they_are_set() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("eddy.toml");
+    let shared = "[[instance]]\nname = \"own\"\nelastic = \"all\"\nhome = \"1\"\n";
+    let queue = "[[queue]]\nname = \"own\"\ninstance = \"own\"\naccounts = [\"later\"]\n";
+    fs::write(&file, format!("{shared}{queue}"))?;
+    let state = place.path().join("state");
+    let fake = ["--fake", "nodes=2,cores=2", "--config", &file];
+    let instance = Instance::start_in(place, state, &fake)?;
+    assert_eq!(
+        refused(
+            &instance,
+            &[
+                "set",
+                "queue.own.accounts=[\"gone\",\"later\"]",
+                "queue.own.default_account=no"
+            ]
+        )?,
+        [
+            "eddy config set: queue.own.accounts: there is no account `gone`; there are no accounts",
+            "eddy config set: queue.own.default_account: there is no account `no`; there are no accounts",
+        ]
+    );
+    assert_eq!(
+        refused(
+            &instance,
+            &["set", "instance.own.home={ hosts = \"fake7\" }"]
+        )?,
+        ["eddy config set: instance `own`: asks for host `fake7`, which is not in the inventory"]
+    );
+    instance.ok(&["account", "add", "gone"])?;
+    instance.ok(&["config", "set", "queue.own.accounts=[\"gone\"]"])?;
+    // A file may come before the accounts that it names.
+    let reload = instance.run(&["config", "reload"])?;
+    assert_eq!(reload.code, 0, "{}", reload.err);
+    let warned = "queue.own.accounts: there is no account `later`; there are gone";
+    assert!(
+        format!("{}{}", reload.out, reload.err).contains(warned),
+        "{}{}",
+        reload.out,
+        reload.err
+    );
+    Ok(())
+}

@@ -227,7 +227,7 @@ impl Configuring {
         let work = move || {
             let found = match asked {
                 Asked::Reload => reloaded(basis, &there, trial, user),
-                Asked::Set(set) => set_over(basis, &set, trial, user),
+                Asked::Set(set) => set_over(basis, &there, &set, (trial, user)),
             };
             let found = found.map(Box::new);
             // The loop is gone only when the process ends.
@@ -376,9 +376,9 @@ fn reloaded(
 /// Puts keys over what is in force, checks that and compares.
 fn set_over(
     mut basis: Basis,
+    (there, removed): &(Arc<ResourceSet>, Idset),
     set: &[String],
-    trial: Trial,
-    userid: u32,
+    (trial, userid): (Trial, u32),
 ) -> Result<Candidate, Vec<String>> {
     let (mut errors, mut live_keys) = (Vec::new(), Vec::new());
     for given in set {
@@ -399,6 +399,15 @@ fn set_over(
     errors.extend(unknown(&config, &basis.admits));
     if !errors.is_empty() {
         return Err(errors.iter().map(|error| basis.says(error)).collect());
+    }
+    // Nodes that were taken out since are named by what stood already.
+    if table.get("instance") != basis.table.get("instance") {
+        let misfits = misfits(&config.instance.declared, there).into_iter();
+        let misfits = misfits.filter(|error| !error.is_of_removed(removed));
+        let lines: Vec<String> = misfits.map(|error| error.to_string()).collect();
+        if !lines.is_empty() {
+            return Err(lines);
+        }
     }
     let config = loaded(&table, &basis.inventory)?;
     let origin = basis.origin.clone();
