@@ -184,6 +184,13 @@ fn nodes_come_and_go_as_resources() -> Tested {
         wrong.refusal()?,
         "eddy resource remove: ranks 9: there are no such ranks; there are 0-5"
     );
+    // Whoever says two words means both.
+    for verb in [&["remove", "--force"][..], &["drain"], &["dead"]] {
+        let two = [&["resource"][..], verb, &["4", "5"]].concat();
+        let refused = instance.run(&two)?;
+        let why = "`5` after `4` names nodes; targets are one word (`4,5`)";
+        assert!(refused.refusal()?.contains(why), "{}", refused.err);
+    }
     let waiting = instance.begin(&["resource", "remove", "--drain", "4", "a new fan"])?;
     waiting.prints("drained; waiting for")?;
     let status = instance.ok(&["resource", "status", "-n"])?;

@@ -5,9 +5,11 @@ mod nodes;
 
 use std::collections::BTreeMap;
 
+use anyhow::bail;
 use clap::Subcommand;
 use eddy_client::{Client, ClientError};
 use eddy_wire::constraint::Constraint;
+use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::Rank;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::overlay::{RankLink, Reach, Status as Links};
@@ -189,7 +191,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 force,
                 targets: text,
                 reason,
-            } => drain(&client, text, reason.join(" "), force).await?,
+            } => drain(&client, text, &reason, force).await?,
             Verb::Undrain { targets: text } => {
                 let targets = targets(&text);
                 let done = client.call::<Undrain>(&UndrainRequest { targets }).await?;
@@ -204,7 +206,10 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 force,
                 targets: text,
                 reason,
-            } => nodes::dead(&client, targets(&text), reason.join(" "), force).await?,
+            } => {
+                is_no_target(&client, &text, &reason).await?;
+                nodes::dead(&client, targets(&text), reason.join(" "), force).await?;
+            }
             Verb::Add { count } => nodes::add(&client, count).await?,
             Verb::Remove {
                 drain,
@@ -217,6 +222,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                     (true, false) => Jobs::End,
                     (false, false) => Jobs::Stay,
                 };
+                is_no_target(&client, &text, &reason).await?;
                 nodes::remove(&client, targets(&text), &reason.join(" "), jobs).await?;
             }
             Verb::Pools { json, no_header } => {
@@ -235,19 +241,49 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 async fn drain(
     client: &Client,
     text: Option<String>,
-    reason: String,
+    reason: &[String],
     force: bool,
 ) -> anyhow::Result<()> {
     let Some(text) = text else {
         let rows = client.call::<Status>(&()).await?;
         return Ok(print(&drained_table(&rows), false)?);
     };
+    is_no_target(client, &text, reason).await?;
     let request = DrainRequest {
         targets: targets(&text),
-        reason,
+        reason: reason.join(" "),
         force,
     };
     Ok(client.call::<Drain>(&request).await?)
+}
+
+/// Refuses a reason whose first word names nodes: whoever says `1 2` means both.
+async fn is_no_target(client: &Client, text: &str, reason: &[String]) -> anyhow::Result<()> {
+    let Some(word) = reason.first() else {
+        return Ok(());
+    };
+    let ranks = client.call::<Status>(&()).await?;
+    if names_nodes(word, &ranks) {
+        let (text, word) = (escaped(text), escaped(word));
+        bail!(
+            "`{word}` after `{text}` names nodes; targets are one word (`{text},{word}`), and a reason that begins so \
+             is one, too (`\"{word} ...\"`)"
+        );
+    }
+    Ok(())
+}
+
+/// Whether all that a word names are nodes that there are.
+fn names_nodes(word: &str, all: &[RankStatus]) -> bool {
+    let is_rank = |rank: u32| all.iter().any(|one| one.rank.0 == rank);
+    let is_host = |host: &str| all.iter().any(|one| one.host == host);
+    match targets(word) {
+        Targets::Ranks(ranks) => !ranks.is_empty() && ranks.iter().all(is_rank),
+        Targets::Hosts(text) => text.parse::<Hostlist>().is_ok_and(|hosts| {
+            let mut hosts = hosts.hosts().peekable();
+            hosts.peek().is_some() && hosts.all(|host| is_host(&host))
+        }),
+    }
 }
 
 /// The ranks that are like this, why they are offline, and all nodes.
