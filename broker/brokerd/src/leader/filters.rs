@@ -4,8 +4,9 @@
 //! Each filter is a task beside the leader's loop, which hands it lines and goes on; whatever becomes
 //! of a line, a ruling comes back within the filter's time. It decides nothing about a submission:
 //! ingest does. A process that ended is started again at once; one that ends the third time without an
-//! answer after 1 s, then 2 s, ... 60 s, in which whoever asks is told so at once. A line that a process
-//! ended on is asked once more.
+//! answer after 1 s, then 2 s, ... 60 s. Whoever asks meanwhile waits for that where it comes in time, and is told
+//! so at once where it does not, or where the failure of a filter keeps nobody out. A line that a process ended on
+//! is asked once more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use eddy_broker::Answer;
 use eddy_broker::effect::QueryTag;
 use eddy_wire::account::Name;
-use eddy_wire::filter::{ANSWER_BYTES_MAX, Asked, Filter, Ruling};
+use eddy_wire::filter::{ANSWER_BYTES_MAX, Asked, Filter, OnFailure, Ruling};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -220,6 +221,9 @@ impl Attendant {
         let mut line = serde_json::to_vec(&asked).expect("texts and numbers are JSON");
         line.push(b'\n');
         for _ in 0..2 {
+            if self.process.is_none() && self.is_back_by(letter.by) {
+                sleep_until(self.not_before).await;
+            }
             let now = Instant::now();
             if now >= letter.by {
                 return Ruling::Failed(late);
@@ -248,6 +252,11 @@ impl Attendant {
             }
         }
         Ruling::Failed(format!("its process {}", self.why))
+    }
+
+    /// Whether there is a process again in time for a line that nobody else rules.
+    fn is_back_by(&self, by: Instant) -> bool {
+        self.filter.on_failure == OnFailure::Refuse && self.not_before < by
     }
 
     /// That there is no process now.
