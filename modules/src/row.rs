@@ -99,7 +99,11 @@ fn paced(job: &Job) -> Option<String> {
     };
     match (job.state, job.suspension.standing()) {
         (JobState::Run, Standing::Stopping) => Some("its tasks are being stopped".to_owned()),
-        (JobState::Run, Standing::Suspended) => Some("it is suspended".to_owned()),
+        // Who gave his cores to another goes on by himself.
+        (JobState::Run, Standing::Suspended) => Some(format!(
+            "it is suspended (`eddy resume {}` lets it go on)",
+            job.id.f58_ascii()
+        )),
         (JobState::Run, Standing::Resuming) => Some(format!(
             "suspended: waits for its {} cores to go on",
             lacks()

@@ -91,7 +91,8 @@ fn all_of_it_stops_and_goes_on_on_cores_that_are_free() -> Tested {
         "{status} {standing} {ncores} {reason}",
         &job,
     ])?;
-    assert_eq!(shown.trim(), "SUSPENDED suspended 0 it is suspended");
+    let hint = format!("SUSPENDED suspended 0 it is suspended (`eddy resume {job}` lets it go on)");
+    assert_eq!(shown.trim(), hint);
 
     // Its core is another's, and so it goes on on the other one.
     let other = instance.submit_started(&["-c1", "sleep", "1000"])?;
