@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use anyhow::Context;
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::running::{Ran, Running};
@@ -432,4 +433,22 @@ fn a_state_directory_that_was_moved_is_the_same_instance() -> Tested {
     fs::rename(&third, &first)?;
     copied(&place, &first, &third)?;
     shut_down(&place, start_on(&place, &third, &[])?)
+}
+
+#[test]
+fn a_clean_end_leaves_no_number_of_a_process_in_the_lock() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let child = instance.ok(&["alloc", "--bg", "-n1"])?;
+    let of_child = fs::read_dir(instance.state().join("children"))?
+        .next()
+        .context("the instance's directory")??;
+    let locks = [instance.state().to_owned(), of_child.path()].map(|dir| dir.join("lock"));
+    for lock in &locks {
+        assert!(!fs::read_to_string(lock)?.is_empty(), "{}", lock.display());
+    }
+    instance.ok(&["shutdown", &child])?;
+    assert_eq!(fs::read_to_string(&locks[1])?, "");
+    instance.shut_down()?;
+    assert_eq!(fs::read_to_string(&locks[0])?, "");
+    Ok(())
 }

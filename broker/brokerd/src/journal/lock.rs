@@ -62,6 +62,14 @@ impl DirLock {
     }
 }
 
+impl Drop for DirLock {
+    /// Whoever ends in order leaves no number that another process may have by then.
+    fn drop(&mut self) {
+        // One that stays is no harm: nobody goes by it who can have the lock.
+        let _ = self.file.set_len(0);
+    }
+}
+
 /// Refuses a directory of a newer version; writes the file where there is none, or only its name:
 /// with [`Sync::Normal`] a power failure may leave no more.
 pub(super) fn check_version(dir: &Path, sync: Sync) -> Result<(), OpenError> {
