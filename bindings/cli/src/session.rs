@@ -299,6 +299,15 @@ impl Global {
         self.reached_from(target, &from).await
     }
 
+    /// A connection to what an instance of that path has left in its state directory.
+    ///
+    /// # Errors
+    /// It cannot be read here.
+    pub async fn left(&self, path: &str, statedir: &str) -> anyhow::Result<Client> {
+        let uri = history(path, statedir)?;
+        Ok(Client::connect_told(&uri, self.options(), told).await?)
+    }
+
     async fn reached_from(&self, target: &str, from: &str) -> anyhow::Result<Client> {
         let choice = Choice {
             at: Some(target),

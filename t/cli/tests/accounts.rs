@@ -531,6 +531,29 @@ fn usage_by_job_is_the_ledgers_and_tells_what_an_instance_did_with_it() -> Teste
 }
 
 #[test]
+fn what_was_used_of_an_instance_that_ran_again_is_of_all_its_attempts() -> Tested {
+    let instance = Instance::start(&["--cores=2", "-S", "exec.kill_grace=0.5s"])?;
+    let mut ran = instance.place.fifo("ran")?;
+    let (place, eddy) = (instance.place.path().display(), instance.place.program());
+    let script = format!(
+        "cd {place}; {eddy} run sleep 0.2; echo ran > ran; [ -e again ] && exit; : > again; exec sleep 600"
+    );
+    let batch = ["batch", "-n1", "--output=none", "--wrap", &script];
+    let job = instance.ok(&batch)?;
+    ran.line()?;
+    instance.ok(&["job", "requeue", &job])?;
+    ran.line()?;
+    assert_eq!(instance.code(&job)?, 0);
+    let by_job = instance.json(&["usage", &job, "--json"])?;
+    let (used, charged) = (
+        core_time(&by_job, &["used"]),
+        core_time(&by_job, &["charged"]),
+    );
+    assert!(used >= 400_000 && used < charged, "{by_job}");
+    instance.shut_down()
+}
+
+#[test]
 fn who_goes_on_beyond_a_budget_has_one_place_whatever_his_qos_waives() -> Tested {
     let place = Place::new()?;
     let config = place.join("standby.toml");

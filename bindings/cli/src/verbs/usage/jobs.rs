@@ -47,7 +47,17 @@ pub struct Cost {
     charged: Amounts,
     /// By what it holds, so far.
     running: Amounts,
+    lives: Lives,
     inside: Inside,
+}
+
+/// The instances that a job was, one for each attempt that anybody pays for.
+#[derive(Clone, Debug, Default)]
+struct Lives {
+    /// The state directories of those that are over.
+    over: Vec<String>,
+    /// That of the one that is there.
+    now: Option<String>,
 }
 
 /// What is known of the use of what a job holds.
@@ -209,7 +219,9 @@ async fn looked_into(
             Inside::Declared(Served::of(&row, report))
         }
         (Inside::Elsewhere, None) => Inside::Job,
-        _ => used_in(global, job).await.unwrap_or(Inside::Unknown),
+        _ => used_in(global, job, &cost.lives)
+            .await
+            .unwrap_or(Inside::Unknown),
     };
     cost
 }
@@ -231,48 +243,69 @@ fn cost(row: JobRow, lines: &[EventsLine], now: Time) -> anyhow::Result<Cost> {
         row,
         charged: Amounts::default(),
         running: Amounts::default(),
+        lives: Lives::default(),
         inside: Inside::Job,
     };
     for line in lines {
+        let context = line.context.as_ref().map_or("", |context| context.get());
         match line.name.as_str() {
             // It names a jobspec, and changes nothing of what is held.
             "submit" => continue,
-            "adopt" => cost.inside = Inside::Unknown,
+            "adopt" => {
+                cost.inside = Inside::Unknown;
+                let adopted: Option<Value> = serde_json::from_str(context).ok();
+                let statedir = adopted.as_ref().and_then(|one| one["statedir"].as_str());
+                cost.lives.now = statedir.map(str::to_owned);
+            }
             "passed" => cost.inside = Inside::Elsewhere,
             _ => {}
         }
-        let context = line.context.as_ref().map_or("", |context| context.get());
         let kind = Kind::decode(&line.name, 1, context, &mut |_, _| None)?;
         held.apply(line.timestamp, &kind);
         if kind.frees() {
             let (fate, stays) = held.settle();
             let used = stays.iter().map(eddy_wire::held::Stay::used);
-            cost.charged = match fate {
-                Fate::Failed => cost.charged,
-                Fate::Charged | Fate::Ending => used.fold(cost.charged, Amounts::plus),
-            };
+            let life = cost.lives.now.take();
+            match fate {
+                Fate::Failed => {}
+                Fate::Charged | Fate::Ending => {
+                    cost.charged = used.fold(cost.charged, Amounts::plus);
+                    cost.lives.over.extend(life);
+                }
+            }
         }
     }
     cost.running = held.so_far(now);
     Ok(cost)
 }
 
-/// What the jobs and instances in an instance held, by its own ledger.
-async fn used_in(global: &Global, job: JobId) -> anyhow::Result<Inside> {
-    let inside = global.connect_to(Some(&format!("jobid:{job}"))).await?;
-    let report = inside.call::<Report>(&ReportRequest::default()).await?;
-    Ok(used_of(&report))
+/// What the jobs and instances in an instance held, by its own ledger: in all attempts that are paid for.
+async fn used_in(global: &Global, job: JobId, lives: &Lives) -> anyhow::Result<Inside> {
+    let mut all: Option<(Amounts, Amounts)> = None;
+    let mut add = |report: &UsageReport| {
+        let (used, of) = all.unwrap_or_default();
+        let (more, of_more) = used_of(report);
+        all = Some((used.plus(more), of.plus(of_more)));
+    };
+    for statedir in &lives.over {
+        let left = global.left(&job.to_string(), statedir).await?;
+        add(&left.call::<Report>(&ReportRequest::default()).await?);
+    }
+    if lives.now.is_some() || lives.over.is_empty() {
+        let inside = global.connect_to(Some(&format!("jobid:{job}"))).await?;
+        add(&inside.call::<Report>(&ReportRequest::default()).await?);
+    }
+    let (used, of) = all.unwrap_or_default();
+    Ok(Inside::Used { used, of })
 }
 
-fn used_of(report: &UsageReport) -> Inside {
+/// What was used in an instance, and of how much.
+fn used_of(report: &UsageReport) -> (Amounts, Amounts) {
     let identity = &report.identity;
     let spent = identity.spent.jobs.plus(identity.spent.instances);
     // The capacity has no count of nodes, of which several jobs may each have a part.
     let nodes = identity.charged.plus(identity.uncharged).nodes;
-    Inside::Used {
-        used: Amounts { nodes, ..spent },
-        of: identity.capacity,
-    }
+    (Amounts { nodes, ..spent }, identity.capacity)
 }
 
 /// The jobs themselves.

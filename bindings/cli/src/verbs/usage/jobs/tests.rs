@@ -97,6 +97,7 @@ fn cost(queue: &str, charged: Amounts, inside: Inside) -> Cost {
         row: row(queue),
         charged,
         running: Amounts::default(),
+        lives: Lives::default(),
         inside,
     }
 }
@@ -158,7 +159,8 @@ fn a_sum_has_each_core_second_once() {
 
 #[test]
 fn nodes_are_told_where_they_are_counted() {
-    let inside = used_of(&report());
+    let (used, of) = used_of(&report());
+    let inside = Inside::Used { used, of };
     let told = document(&[cost("a", seconds(1, 8), inside)], &Users::read());
     assert_eq!(told[0]["used"]["node_us"], 6_000_000);
     assert_eq!(told[0]["had"]["node_us"], Value::Null);
