@@ -26,7 +26,8 @@ use crate::{output, request, when};
 /// List jobs
 ///
 /// Without options: your jobs that are not over, waiting ones in the order of
-/// the queue, then running ones; with -a ended ones behind them, latest first.
+/// the queue (urgency, then submission), then running ones; with -a ended ones behind them, latest first. In which
+/// turn those that wait start is the policy's to say: eddy priority lists them so.
 #[derive(clap::Args)]
 #[command(after_long_help = FIELDS)]
 pub struct Args {
