@@ -14,6 +14,7 @@ mod imports;
 mod output;
 mod session;
 
+mod copies;
 mod ids;
 mod names;
 mod number;
@@ -122,8 +123,8 @@ enum Work {
 impl Work {
     fn run(self, global: &Global) -> anyhow::Result<u8> {
         match self {
-            Work::Submit(args) => verbs::submit::run(global, &args),
-            Work::Run(args) => verbs::run::run(global, &args),
+            Work::Submit(args) => verbs::submit::run(global, args),
+            Work::Run(args) => verbs::run::run(global, args),
             Work::Batch(args) => verbs::batch::run(global, &args),
             Work::Alloc(args) => verbs::alloc::run(global, &args),
         }

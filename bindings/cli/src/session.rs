@@ -20,6 +20,7 @@ use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::id::JobId;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::copies;
 use crate::hints;
 use crate::hints::quoted;
 use crate::ids;
@@ -198,6 +199,10 @@ impl Global {
             within,
             ..self.clone()
         };
+        if !copies::are_named(&ids) {
+            return Ok((global, ids));
+        }
+        let ids = global.session_again(async |client| copies::by_number(&client, &ids).await)?;
         Ok((global, ids))
     }
 

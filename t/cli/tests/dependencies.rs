@@ -1,9 +1,10 @@
 //! What decides when a job may start, with real processes: other jobs, times, names, arrays, holds.
 
+use anyhow::Context;
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::program;
 use eddy_cli_tests::running::LIMIT;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
 
@@ -255,5 +256,58 @@ fn jobs_of_a_set_are_held_released_and_cancelled_together() -> Tested {
         2
     );
     assert_eq!(instance.code(&holder)?, 0);
+    Ok(())
+}
+
+#[test]
+fn copies_are_named_by_the_id_of_any_of_them() -> Tested {
+    let instance = Instance::start(&[
+        "--fake",
+        "nodes=1,cores=8",
+        "-S",
+        "exec.test.run_duration=3000s",
+    ])?;
+    let printed = instance.ok(&["submit", "--urgency=0", "--array=2-10:4", "true"])?;
+    let jobs: Vec<&str> = printed.lines().collect();
+    assert_eq!(jobs.len(), 3);
+    let alone = instance.submit(&["--urgency=0", "true"])?;
+    let all = |job: &str| format!("{job}_all");
+    let urgencies = || -> anyhow::Result<Vec<Value>> {
+        let rows = jobs.iter().copied().chain([alone.as_str()]);
+        rows.map(|job| Ok(instance.row(job)?["urgency"].clone()))
+            .collect()
+    };
+    instance.ok(&["release", &all(jobs[1])])?;
+    assert_eq!(urgencies()?, [json!(16), json!(16), json!(16), json!(0)]);
+    // The second has the number 6.
+    instance.ok(&["cancel", &format!("{}_6", jobs[2])])?;
+    instance.event(jobs[1], "clean")?;
+    assert_eq!(instance.row(jobs[1])?["result"], json!("CANCELED"));
+    let after = format!("--dependency=afterany:{}", all(jobs[0]));
+    let after = instance.submit(&[&after, "true"])?;
+    let reason = instance.row(&after)?["reason"].to_string();
+    assert!(
+        reason.contains(jobs[0]) && reason.contains(jobs[2]),
+        "{reason}"
+    );
+    instance.ok(&["cancel", &all(jobs[2])])?;
+    let ends = instance.run(&["wait", "--json", &all(jobs[0])])?;
+    let ends: Value = serde_json::from_str(&ends.out)?;
+    let results: Vec<&Value> = ends
+        .as_array()
+        .context("an array")?
+        .iter()
+        .map(|end| &end["result"])
+        .collect();
+    assert_eq!(results, [&json!("CANCELED"); 3]);
+    instance.event(&after, "start")?;
+    for (wrong, why) in [
+        (format!("{alone}_3"), "is the copy with that number"),
+        (format!("{}_x", jobs[0]), "allowed are"),
+        ("99_all".to_owned(), "there is no job 99"),
+    ] {
+        let refused = instance.run(&["cancel", &wrong])?;
+        assert!(refused.refusal()?.contains(why), "{}", refused.err);
+    }
     Ok(())
 }

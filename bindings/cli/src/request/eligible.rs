@@ -16,14 +16,15 @@ use serde_json::{Value, json};
 
 use super::pools::{OfPool, of_pool};
 use crate::number::number;
-use crate::{ids, when};
+use crate::session::Global;
+use crate::{copies, ids, when};
 
 /// When a job is eligible, and as how many copies.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Eligible {
     /// Wait for other jobs: afterok:ID, afterany:ID, after:ID (its start), afternotok:ID,
     /// afterexcept:ID, singleton; several with commas between, or again. 12/3 is job 3 in the instance
-    /// that is job 12
+    /// that is job 12; 12_all all copies of its submission, 12_3 the one with the number 3
     #[arg(long, value_name = "SCHEME:ID", action = ArgAction::Append, help_heading = "Queue")]
     pub dependency: Vec<String>,
     /// Not before then: +1h, now+30min, 16:00, tomorrow, 2026-01-31T12:00; a time that is past is now
@@ -110,6 +111,34 @@ impl Eligible {
         }
     }
 
+    /// Names what it waits for by numbers of its own, where that is named by another job of its submission.
+    ///
+    /// # Errors
+    /// There is no such job or copy.
+    pub fn name_copies(&mut self, global: &Global) -> anyhow::Result<()> {
+        for text in &mut self.dependency {
+            if !copies::are_named(&[&*text]) {
+                continue;
+            }
+            let part = |part: &str| match part.split_once(':') {
+                Some((scheme, values)) => {
+                    let values = values.split(':').map(|value| by_number(global, value));
+                    let values = values.collect::<anyhow::Result<Vec<String>>>()?;
+                    anyhow::Ok(format!("{scheme}:{}", values.join(":")))
+                }
+                None => Ok(part.to_owned()),
+            };
+            let parts = text
+                .split(',')
+                .map(part)
+                .collect::<anyhow::Result<Vec<String>>>();
+            *text = parts
+                .with_context(|| format!("--dependency={text}"))?
+                .join(",");
+        }
+        Ok(())
+    }
+
     /// The attributes they are, by dotted keys.
     pub fn attributes(&self, now: Time) -> anyhow::Result<Vec<(String, Value)>> {
         let mut dependencies = Vec::new();
@@ -194,6 +223,17 @@ fn dependency(text: &str) -> anyhow::Result<Vec<Value>> {
         }
     }
     Ok(all)
+}
+
+/// A value that names copies, with their own numbers.
+fn by_number(global: &Global, value: &str) -> anyhow::Result<String> {
+    if !copies::are_named(&[value]) {
+        return Ok(value.to_owned());
+    }
+    let (path, _) = ids::apart(&[value])?;
+    let (_, named) = global.inside(&[value])?;
+    let path = path.map_or_else(String::new, |path| format!("{path}/"));
+    Ok(format!("{path}{}", named.join(" ")))
 }
 
 /// A job, or a range of them.

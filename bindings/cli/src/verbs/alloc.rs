@@ -71,6 +71,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         last.unwrap_or(program).to_owned()
     });
     let terms = &mut options.terms;
+    terms.eligible.name_copies(global)?;
     terms
         .job_name
         .get_or_insert(name.unwrap_or_else(|| "alloc".to_owned()));

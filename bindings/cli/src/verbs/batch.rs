@@ -77,6 +77,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         tell_unread(&text, &name);
     }
     let terms = &mut options.terms;
+    terms.eligible.name_copies(global)?;
     terms.job_name.get_or_insert(name);
     match terms.output.as_deref() {
         None => terms.output = Some(OUTPUT.to_owned()),

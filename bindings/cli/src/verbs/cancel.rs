@@ -44,7 +44,7 @@ pub struct Args {
     /// Do not say how many
     #[arg(short = 'q', long)]
     quiet: bool,
-    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), copies (f5_all, f5_3), of an instance 905/f5
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 }

@@ -39,7 +39,7 @@ struct Which {
     /// The jobs of this set, all in one commit
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
     job_set: Option<String>,
-    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), copies (f5_all, f5_3), of an instance 905/f5
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 }

@@ -37,7 +37,7 @@ pub struct Args {
     /// One object with all that is known
     #[arg(long)]
     json: bool,
-    /// Only these jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
+    /// Only these jobs: f2JL, 1000, lists and ranges (f5-f9), copies (f5_all, f5_3), of an instance 905/f5
     #[arg(value_name = "JOB")]
     ids: Vec<String>,
 }

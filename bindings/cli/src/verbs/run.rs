@@ -22,7 +22,8 @@ pub struct Args {
     options: JobOptions,
 }
 
-pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+pub fn run(global: &Global, mut args: Args) -> anyhow::Result<u8> {
+    args.options.terms.eligible.name_copies(global)?;
     let (stdin, forward) = stdin(&args.options.terms);
     if args.options.terms.dry_run {
         return dry_run(&args.options, stdin);

@@ -71,7 +71,8 @@ const EXAMPLES: &str = "Examples:
   eddy submit --array=0-99%4 ./step {cc}        # at most four at a time
   id=$(eddy submit ./first); eddy submit --dependency=afterok:$id ./second";
 
-pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+pub fn run(global: &Global, mut args: Args) -> anyhow::Result<u8> {
+    args.options.terms.eligible.name_copies(global)?;
     if args.options.terms.dry_run {
         return dry_run(&args.options, Stdin::Empty);
     }

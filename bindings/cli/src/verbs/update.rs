@@ -56,7 +56,7 @@ pub struct Args {
     /// More time also for a job that runs on nodes which another queue's instance lends for less (lend_max)
     #[arg(short = 'f', long)]
     force: bool,
-    /// Jobs (f2JL, 1000, lists and ranges, of an instance 905/f5), and what is to change:
+    /// Jobs (f2JL, 1000, lists and ranges, copies (f5_all, f5_3), of an instance 905/f5), and what is to change:
     /// duration=[+-]TIME|none, name=TEXT, queue=NAME, account=NAME, qos=NAME
     #[arg(value_name = "ID|KEY=VALUE", required = true)]
     words: Vec<String>,

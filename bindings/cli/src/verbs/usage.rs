@@ -51,7 +51,7 @@ pub struct Args {
     /// One object with all that is known
     #[arg(long)]
     json: bool,
-    /// By job, of these: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
+    /// By job, of these: f2JL, 1000, lists and ranges (f5-f9), copies (f5_all, f5_3), of an instance 905/f5
     #[arg(value_name = "ID", conflicts_with_all = ["account", "user", "since", "identity"])]
     ids: Vec<String>,
 }

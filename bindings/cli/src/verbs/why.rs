@@ -63,7 +63,7 @@ pub struct Args {
     /// As if the instance obeyed that policy: a preset, or a file; - is standard input
     #[arg(long, value_name = "NAME|FILE")]
     if_policy: Option<String>,
-    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), copies (f5_all, f5_3), of an instance 905/f5
     #[arg(value_name = "JOB", required = true)]
     ids: Vec<String>,
 }

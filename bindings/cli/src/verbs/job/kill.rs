@@ -13,7 +13,7 @@ pub struct Args {
     /// Name or number
     #[arg(short = 's', long, value_name = "SIGNAL", default_value = "TERM")]
     signal: String,
-    /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
+    /// Jobs: f2JL, 1000, lists and ranges, copies (f5_all, f5_3), of an instance 905/f5
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }

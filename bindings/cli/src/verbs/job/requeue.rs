@@ -17,7 +17,7 @@ pub struct Args {
     /// Why, one line
     #[arg(short = 'm', long, value_name = "TEXT")]
     message: Option<String>,
-    /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
+    /// Jobs: f2JL, 1000, lists and ranges, copies (f5_all, f5_3), of an instance 905/f5
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }

@@ -15,7 +15,7 @@ pub struct Args {
     /// One array of objects: id, result, returncode and, if there was one, exception
     #[arg(short = 'j', long)]
     json: bool,
-    /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
+    /// Jobs: f2JL, 1000, lists and ranges, copies (f5_all, f5_3), of an instance 905/f5
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }

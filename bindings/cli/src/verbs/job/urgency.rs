@@ -9,7 +9,7 @@ use crate::{ids, request};
 /// Change the urgency of waiting jobs; 0 holds them, 31 puts them first
 #[derive(clap::Args)]
 pub struct Args {
-    /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
+    /// Jobs: f2JL, 1000, lists and ranges, copies (f5_all, f5_3), of an instance 905/f5
     #[arg(value_name = "ID")]
     id: String,
     /// 0 to 31, hold (0), default (16) or expedite (31); above 16 (or what it has) only the owner and admins
