@@ -56,7 +56,7 @@ pub struct Global {
     /// The parent of the instance that would be used
     #[arg(long, global = true, help_heading = "Instance")]
     pub parent: bool,
-    /// How long to wait for a leader that is restarting, or has no room on its disk
+    /// How long to wait for a leader that is restarting, or begins without room on its disk
     #[arg(
         long,
         global = true,

@@ -552,8 +552,8 @@ fn describe(error: &io::Error) -> String {
         io::ErrorKind::NotFound => "no instance is there".to_owned(),
         io::ErrorKind::ConnectionRefused => "no instance listens there".to_owned(),
         io::ErrorKind::PermissionDenied => {
-            "permission denied: a user's own instance serves that user and root only; \
-             be root there, or ask of its job in the instance around it"
+            "permission denied: a directory on the way is closed to you, or it is a user's own instance, which \
+             serves that user and root only; be root there, or ask of its job in the instance around it"
                 .to_owned()
         }
         _ => error.to_string(),

@@ -99,7 +99,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             print_ids(submitted)?;
         }
         match args.wait {
-            true => wait(&client, submitted).await,
+            true => wait(&client, "batch", submitted).await,
             false => Ok(0),
         }
     })

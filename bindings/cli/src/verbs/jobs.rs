@@ -83,7 +83,8 @@ pub struct Args {
     stats: bool,
     /// Also the jobs of all instances in this one, with their paths
     ///
-    /// Every instance that can be asked is; one that cannot is named on standard error and makes the
+    /// Those of an instance that is over are not among them: eddy --at ID jobs -a shows them. Every
+    /// other that can be asked is; one that cannot is named on standard error and makes the
     /// exit code 1. Without -c the first 1000 jobs are shown. No ids can be given.
     #[arg(short = 'R', long, conflicts_with = "ids")]
     recursive: bool,

@@ -90,7 +90,7 @@ pub fn run(global: &Global, mut args: Args) -> anyhow::Result<u8> {
         }
         match (args.wait, args.watch) {
             (_, true) => watch(&client, submitted).await,
-            (true, false) => wait(&client, submitted).await,
+            (true, false) => wait(&client, "submit", submitted).await,
             (false, false) => Ok(0),
         }
     })
@@ -151,8 +151,8 @@ pub async fn wait_event(client: &Client, submitted: Submitted, name: &str) -> an
 }
 
 /// Waits for all; the highest exit code.
-pub async fn wait(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
-    wait_for(client, "submit", set(submitted)).await
+pub async fn wait(client: &Client, verb: &str, submitted: Submitted) -> anyhow::Result<u8> {
+    wait_for(client, verb, set(submitted)).await
 }
 
 /// The same for any jobs, for the verb of this name.
@@ -223,7 +223,7 @@ async fn watch(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
     while let Some(done) = shown.join_next().await {
         done??;
     }
-    wait(client, submitted).await
+    wait(client, "submit", submitted).await
 }
 
 async fn show(client: Client, job: JobId) -> anyhow::Result<()> {
