@@ -161,7 +161,7 @@ impl Module for Nest {
         self.passes.apply(record);
         if record.event.job.is_none() {
             self.limits.apply(record);
-            self.closed.apply(&record.event.kind);
+            self.closed.apply(record);
         }
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {

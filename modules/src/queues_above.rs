@@ -1,7 +1,7 @@
 //! The queues of a parent that lead to this instance, and the nodes that it has closed, as it told of them last.
 //!
-//! Kept by ingest (what is taken while the parent is away), by sched (what begins then) and by resource
-//! (what is in service). It is recorded, so that a leader that is started again without its parent goes
+//! Kept by ingest (what is taken while the parent is away), by sched (what begins then, and in a user's instance
+//! always), by nest (what it tells its own) and by resource (what is in service). It is recorded, so that a leader that is started again without its parent goes
 //! by it, too. Knows no limits that are counted: those are the parent's.
 
 use std::collections::BTreeSet;
@@ -37,6 +37,11 @@ struct Told {
     access: Option<Access>,
 }
 
+/// Whether a memo tells what the parent said.
+pub fn is_one(memo: &Map<String, Value>) -> bool {
+    memo.contains_key(KEY)
+}
+
 /// Who may connect to this instance from then on, if a memo tells what its parent said.
 pub fn admitted(memo: &Map<String, Value>) -> Option<Access> {
     let told: Told = serde_json::from_value(memo.get(KEY)?.clone()).ok()?;
@@ -70,7 +75,7 @@ impl QueuesAbove {
 
     /// What is to be recorded of what the parent says now, if that is news.
     pub fn note(&self, granted: &Granted) -> Option<Kind> {
-        let told = Told {
+        let of_queues = || Told {
             queues: granted.queues.clone(),
             holds: match granted.room {
                 Some(_) => Holds::Nothing,
@@ -79,8 +84,15 @@ impl QueuesAbove {
             closed: granted.closed.clone(),
             access: granted.admits().cloned(),
         };
-        // A user's own instance has no queues above it.
-        if granted.name.is_none() || told == self.told {
+        // A user's own instance has no queues above it: it is told of nodes that are out of service.
+        let told = match granted.name {
+            Some(_) => of_queues(),
+            None => Told {
+                closed: granted.closed.clone(),
+                ..Told::default()
+            },
+        };
+        if told == self.told {
             return None;
         }
         let told = serde_json::to_value(&told).expect("wire types are JSON");

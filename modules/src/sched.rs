@@ -422,7 +422,7 @@ impl Sched {
                 deltas.extend(self.ranks_changed());
                 return out.volatile(Volatile::Plan(deltas));
             }
-            (Kind::Drain(..) | Kind::Undrain(..), None) => {
+            (kind, None) if self.is_of_service(kind) => {
                 self.tell_gifts(out);
                 return self.tell_ranks(out);
             }
@@ -589,11 +589,11 @@ impl Sched {
         if self.inventory.is_none() {
             return;
         }
-        let online = self.settling.shown(&self.online);
+        let (online, drained) = (self.settling.shown(&self.online), self.closed());
         let now = Told {
-            up: online.difference(&self.drained),
+            up: online.difference(&drained),
             offline: self.ranks.difference(&online),
-            drained: self.drained.intersect(&online),
+            drained: drained.intersect(&online),
         };
         let deltas = [
             Delta::Up(now.up.difference(&self.told.up)),

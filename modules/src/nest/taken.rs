@@ -26,6 +26,7 @@ use super::child::{Above, Child, Stated};
 use super::pass::{forget, say};
 use super::run::{Heard, as_here};
 use crate::live::Change;
+use crate::queues_above;
 
 /// The attempt in which an instance takes a job itself.
 const FIRST: Attempt = Attempt(1);
@@ -57,7 +58,7 @@ impl Nest {
     pub(super) fn queues_change(&mut self, record: &Record) {
         let is_of_queues = match &record.event.kind {
             Kind::Queue(_) | Kind::Account(_) => true,
-            Kind::Memo(memo) => Change::told(memo).is_some(),
+            Kind::Memo(memo) => Change::told(memo).is_some() || queues_above::is_one(memo),
             Kind::Drain(..) | Kind::Undrain(..) | Kind::Reservation(_) => true,
             _ => false,
         };
@@ -66,13 +67,13 @@ impl Nest {
         }
     }
 
-    /// A record is durable: tells queue instances what it and those after it have changed.
+    /// A record is durable: tells instances what it and those after it have changed.
     pub(super) fn tell_queues(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         if self.untold.take_if(|first| *first == record.seq).is_none() {
             return;
         }
-        let named: Vec<JobId> = self.by_name.values().copied().collect();
-        for job in named {
+        let all: Vec<JobId> = self.children.keys().copied().collect();
+        for job in all {
             let child = self.children.get(&job);
             let is_news = child.is_some_and(|child| child.told.above != Some(self.above(child)));
             if is_news {
@@ -84,7 +85,10 @@ impl Nest {
     /// What a child is told beside its grant.
     pub(super) fn above(&self, child: &Child) -> Above {
         let Some(name) = child.declared.as_deref() else {
-            return Above::default();
+            return Above {
+                closed: self.closed.out_of_service(&child.numbers()),
+                ..Above::default()
+            };
         };
         Above {
             access: self.sight.access().clone(),

@@ -104,6 +104,11 @@ impl Asked {
         Err(Refusal::new(Code::Denied, text))
     }
 
+    /// Whether it is a user's instance in another.
+    pub(super) fn is_users(&self) -> bool {
+        self.place.child.is_some() && self.place.name.is_none()
+    }
+
     /// How long jobs may still run here; `None` is for ever.
     pub(super) fn left(&self, now: Time) -> Option<Span> {
         self.place.end().map(|end| end - now)

@@ -93,11 +93,12 @@ impl Sched {
         set: &ResourceSet,
         takes: Takes,
     ) -> Option<BTreeMap<Rank, Epoch>> {
+        let closed = self.closed();
         set.nodes
             .keys()
             .map(|rank| {
                 let serves = match takes {
-                    Takes::Resources => !self.drained.contains(rank.0),
+                    Takes::Resources => !closed.contains(rank.0),
                     Takes::Nothing => true,
                 };
                 let up = self.online.contains(rank.0) && serves;

@@ -26,7 +26,7 @@ use super::seen::{Order, Seen};
 use super::{Intake, Sched, pools};
 use crate::jobs::Jobs;
 use crate::passed::taken::{is_as_taken, is_ordered_above};
-use crate::queues_above::QueuesAbove;
+use crate::queues_above::{self, QueuesAbove};
 use crate::silence::MayBegin;
 use eddy_wire::pool::Takes as Uses;
 
@@ -141,6 +141,24 @@ impl Unordered {
 }
 
 impl Sched {
+    /// Whether by this other nodes than before may be out of service.
+    pub(super) fn is_of_service(&self, kind: &Kind) -> bool {
+        match kind {
+            Kind::Drain(..) | Kind::Undrain(..) => true,
+            Kind::Memo(memo) => self.asked.is_users() && queues_above::is_one(memo),
+            _ => false,
+        }
+    }
+
+    /// The nodes that are given to nobody: those that are drained, and of a user's instance those that the one around
+    /// it has drained. What is passed to a queue's instance that one places itself.
+    pub(super) fn closed(&self) -> Idset {
+        match self.asked.is_users() {
+            true => self.drained.union(&self.unordered.queues.drained()),
+            false => self.drained.clone(),
+        }
+    }
+
     /// Says who of them is to begin, and why the others wait.
     pub(super) fn order(&mut self, out: &mut Outbox) {
         if self.unordered.is_none() {

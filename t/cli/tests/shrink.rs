@@ -1,11 +1,13 @@
 //! Instances that give nodes to jobs of a higher QoS and go on, with real processes.
 
 use std::fs;
+use std::time::Instant;
 
 use anyhow::Context;
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
+use eddy_cli_tests::running::LIMIT;
 use serde_json::json;
 
 type Tested = anyhow::Result<()>;
@@ -146,5 +148,39 @@ fn a_node_that_is_removed_leaves_a_workflow_that_has_others() -> Tested {
     for job in scene.jobs.iter().filter(|job| *job != went) {
         scene.at(&["job", "status", job])?;
     }
+    instance.shut_down()
+}
+
+#[test]
+fn a_node_that_is_drained_is_closed_in_a_workflow_that_holds_it() -> Tested {
+    let place = Place::new()?;
+    let state = place.path().join("state");
+    let instance = Instance::start_in(place, state, &["--size=3", "--cores=2"])?;
+    let outer = instance.ok(&["alloc", "--bg", "-N3", "-n3", "--exclusive"])?;
+    let at = |words: &[&str]| instance.ok(&[&["--at", outer.as_str()], words].concat());
+    let inner = at(&["alloc", "--bg", "-N3", "-n3", "--exclusive"])?;
+    let path = format!("{outer}/{inner}");
+    let within = |words: &[&str]| instance.ok(&[&["--at", path.as_str()], words].concat());
+    instance.ok(&["resource", "drain", "2", "a new fan"])?;
+    // Said to each by the one around it.
+    let begun = Instant::now();
+    while !within(&["resource", "status", "--no-header"])?.contains("closed") {
+        anyhow::ensure!(begun.elapsed() < LIMIT, "it is told of nothing");
+    }
+    let listed = within(&["resource", "list", "--json"])?;
+    let listed: serde_json::Value = serde_json::from_str(&listed)?;
+    assert_eq!(listed["down"]["ranks"], json!("2"), "{listed}");
+    within(&["run", "-N2", "-n2", "true"])?;
+    let all = within(&["submit", "-N3", "-n3", "true"])?;
+    let why = within(&["why", &all])?;
+    assert!(why.contains("only 2 are in service"), "{why}");
+    let undrain = instance.run(&["--at", &path, "resource", "undrain", "2"])?;
+    let refused = undrain.refusal()?;
+    assert!(
+        refused.contains("are drained in the instance around"),
+        "{refused}"
+    );
+    instance.ok(&["resource", "undrain", "2"])?;
+    within(&["job", "status", &all])?;
     instance.shut_down()
 }

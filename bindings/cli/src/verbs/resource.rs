@@ -77,8 +77,8 @@ enum Verb {
     },
     /// Take ranks out of service: what runs goes on, nothing new starts
     ///
-    /// A user's instance that holds one goes on giving it to its jobs until it ends or gives it back (eddy
-    /// grant release).
+    /// A user's instance that holds one starts nothing more there, either: there it is closed (eddy resource status).
+    /// It has it until it ends or gives it back (eddy grant release).
     Drain {
         /// Replace the reason of ranks that are drained already
         #[arg(short = 'f', long)]
