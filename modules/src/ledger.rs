@@ -181,24 +181,22 @@ impl Ledger {
             _ => {}
         }
         let (nodes, to) = (&mut self.nodes, job.to.as_deref());
-        for change in job.held.apply(t, kind) {
-            match change {
-                Move::Took(rank, held) => {
-                    if let Some(to) = to {
-                        nodes.took((t, rank), &job.purpose, to, held);
-                        nodes.take_of(t, rank, to, held);
-                    }
-                    nodes.take(t, rank, &job.purpose, held);
+        job.held.apply(t, kind, |change| match change {
+            Move::Took(rank, held) => {
+                if let Some(to) = to {
+                    nodes.took((t, rank), &job.purpose, to, held);
+                    nodes.take_of(t, rank, to, held);
                 }
-                Move::Gave(rank, held, at) => {
-                    nodes.gave((at, rank), &job.purpose, to, held);
-                    if let Some(to) = to {
-                        nodes.give_back_to(t, rank, to, held);
-                    }
-                    nodes.give_back(t, rank, &job.purpose, held);
-                }
+                nodes.take(t, rank, &job.purpose, held);
             }
-        }
+            Move::Gave(rank, held, at) => {
+                nodes.gave((at, rank), &job.purpose, to, held);
+                if let Some(to) = to {
+                    nodes.give_back_to(t, rank, to, held);
+                }
+                nodes.give_back(t, rank, &job.purpose, held);
+            }
+        });
         if kind.frees() {
             self.freed(id);
         }

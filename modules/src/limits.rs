@@ -151,7 +151,7 @@ impl Seen {
         if is_nobodys(&self.spec) {
             return Vec::new();
         }
-        self.held.apply(t, kind);
+        self.held.apply(t, kind, |_| {});
         if !kind.frees() {
             return Vec::new();
         }

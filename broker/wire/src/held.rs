@@ -14,11 +14,69 @@ use crate::usage::Amounts;
 /// A fold of the records of one job.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
-    /// What it holds, since when.
-    parts: BTreeMap<Rank, (Time, Amounts)>,
+    parts: Parts,
     /// What it held in this attempt and gave back.
     closed: Vec<Stay>,
     fate: Fate,
+}
+
+/// What a job holds, since when, by rank. Most hold something of one node, and several modules fold each job: a
+/// map for each would be most of what the fold costs.
+#[derive(Clone, Debug)]
+enum Parts {
+    One(Rank, Part),
+    /// Of none, or of several.
+    More(BTreeMap<Rank, Part>),
+}
+
+/// What is held of a node, since when.
+type Part = (Time, Amounts);
+
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts::More(BTreeMap::new())
+    }
+}
+
+impl Parts {
+    fn get(&self, rank: Rank) -> Option<&Part> {
+        match self {
+            Parts::One(one, part) => (*one == rank).then_some(part),
+            Parts::More(parts) => parts.get(&rank),
+        }
+    }
+
+    fn insert(&mut self, rank: Rank, part: Part) {
+        match self {
+            Parts::One(one, first) => {
+                *self = Parts::More(BTreeMap::from([(*one, *first), (rank, part)]));
+            }
+            Parts::More(parts) if parts.is_empty() => *self = Parts::One(rank, part),
+            Parts::More(parts) => drop(parts.insert(rank, part)),
+        }
+    }
+
+    fn remove(&mut self, rank: Rank) -> Option<Part> {
+        match self {
+            Parts::One(one, part) => {
+                let part = (*one == rank).then_some(*part)?;
+                *self = Parts::default();
+                Some(part)
+            }
+            Parts::More(parts) => parts.remove(&rank),
+        }
+    }
+
+    /// In the order of ranks.
+    fn iter(&self) -> impl Iterator<Item = (Rank, &Part)> {
+        let (one, more) = match self {
+            Parts::One(rank, part) => (Some((*rank, part)), None),
+            Parts::More(parts) => (None, Some(parts)),
+        };
+        let more = more.into_iter().flatten();
+        one.into_iter()
+            .chain(more.map(|(rank, part)| (*rank, part)))
+    }
 }
 
 /// A stretch of time in which a job held something of a node.
@@ -79,35 +137,33 @@ impl Fate {
 }
 
 impl Held {
-    /// Folds a record; what changed on which node.
-    pub fn apply(&mut self, t: Time, kind: &Kind) -> Vec<Move> {
-        let mut moves = Vec::new();
+    /// Folds a record; says what changed on which node.
+    pub fn apply(&mut self, t: Time, kind: &Kind, mut moved: impl FnMut(Move)) {
         self.fate = self.fate.after(kind);
         match kind {
-            Kind::Alloc(grant) => self.open(t, grant, &mut moves),
+            Kind::Alloc(grant) => self.open(t, grant, &mut moved),
             Kind::GrantChanged(grant) => {
-                let stays = |rank: &Rank, held: &Amounts| {
-                    let node = grant.set.nodes.get(rank);
+                let stays = |rank: Rank, held: &Amounts| {
+                    let node = grant.set.nodes.get(&rank);
                     node.is_some_and(|node| Amounts::of(node) == *held)
                 };
-                let parts = self
-                    .parts
-                    .iter()
-                    .filter(|(rank, (_, held))| !stays(rank, held));
-                let ranks: Vec<Rank> = parts.map(|(rank, _)| *rank).collect();
-                self.close(t, ranks, &mut moves);
-                self.open(t, grant, &mut moves);
+                let parts = self.parts.iter();
+                let parts = parts.filter(|(rank, (_, held))| !stays(*rank, held));
+                let ranks: Vec<Rank> = parts.map(|(rank, _)| rank).collect();
+                self.close(t, ranks, &mut moved);
+                self.open(t, grant, &mut moved);
             }
             Kind::Release(ranks, Final::No) => {
-                self.close(t, ranks.iter().map(Rank).collect(), &mut moves);
+                self.close(t, ranks.iter().map(Rank), &mut moved);
             }
             // The final release is the same moment; only what is free is nobody's.
             Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => {
-                self.close(t, self.parts.keys().copied().collect(), &mut moves);
+                let all = std::mem::take(&mut self.parts);
+                let parts = all.iter();
+                parts.for_each(|(rank, part)| self.end(t, rank, *part, &mut moved));
             }
             _ => {}
         }
-        moves
     }
 
     /// An attempt has given everything back: whether somebody pays for it, and for what.
@@ -117,29 +173,38 @@ impl Held {
 
     /// What it holds and held in this attempt, until now.
     pub fn so_far(&self, now: Time) -> Amounts {
-        let open = self.parts.values();
-        let open = open.map(|(from, held)| held.over(now - *from));
+        let open = self.parts.iter();
+        let open = open.map(|(_, (from, held))| held.over(now - *from));
         let closed = self.closed.iter().map(Stay::used);
         open.chain(closed).fold(Amounts::default(), Amounts::plus)
     }
 
-    fn open(&mut self, t: Time, grant: &Grant, moves: &mut Vec<Move>) {
+    fn open(&mut self, t: Time, grant: &Grant, moved: &mut impl FnMut(Move)) {
         for (rank, node) in &grant.set.nodes {
             let held = Amounts::of(node);
-            if held != Amounts::default() && !self.parts.contains_key(rank) {
+            if held != Amounts::default() && self.parts.get(*rank).is_none() {
                 self.parts.insert(*rank, (t, held));
-                moves.push(Move::Took(*rank, held));
+                moved(Move::Took(*rank, held));
             }
         }
     }
 
-    fn close(&mut self, t: Time, ranks: Vec<Rank>, moves: &mut Vec<Move>) {
+    fn close(
+        &mut self,
+        t: Time,
+        ranks: impl IntoIterator<Item = Rank>,
+        moved: &mut impl FnMut(Move),
+    ) {
         for rank in ranks {
-            if let Some((from, held)) = self.parts.remove(&rank) {
-                let to = t.max(from);
-                self.closed.push(Stay { from, to, held });
-                moves.push(Move::Gave(rank, held, to));
+            if let Some(part) = self.parts.remove(rank) {
+                self.end(t, rank, part, moved);
             }
         }
+    }
+
+    fn end(&mut self, t: Time, rank: Rank, (from, held): Part, moved: &mut impl FnMut(Move)) {
+        let to = t.max(from);
+        self.closed.push(Stay { from, to, held });
+        moved(Move::Gave(rank, held, to));
     }
 }

@@ -1,5 +1,6 @@
 //! What crosses the wire, from outside the crate. One program, so that it is linked once.
 
+mod holds;
 mod letters;
 mod life;
 mod messages;

@@ -313,7 +313,7 @@ impl Limited {
         let Some(seen) = self.jobs.get_mut(&id) else {
             return;
         };
-        seen.held.apply(t, kind);
+        seen.held.apply(t, kind, |_| {});
         if !kind.frees() {
             return;
         }

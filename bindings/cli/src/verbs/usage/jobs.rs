@@ -261,7 +261,7 @@ fn cost(row: JobRow, lines: &[EventsLine], now: Time) -> anyhow::Result<Cost> {
             _ => {}
         }
         let kind = Kind::decode(&line.name, 1, context, &mut |_, _| None)?;
-        held.apply(line.timestamp, &kind);
+        held.apply(line.timestamp, &kind, |_| {});
         if kind.frees() {
             let (fate, stays) = held.settle();
             let used = stays.iter().map(eddy_wire::held::Stay::used);
