@@ -4,9 +4,11 @@
 //! end is durable: until then it is here, and for a while after, since those
 //! that ended last are asked about most. Used by ingest and by the manager.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use eddy_wire::id::JobId;
+
+use crate::jobs::Jobs;
 
 /// How many jobs whose end is durable are remembered.
 const ENDED_MAX: usize = 16_384;
@@ -14,7 +16,7 @@ const ENDED_MAX: usize = 16_384;
 /// Something about each of the jobs that ended last.
 #[derive(Debug)]
 pub(crate) struct Ended<T> {
-    of: BTreeMap<JobId, T>,
+    of: Jobs<T>,
     /// Those whose end is durable, the longest so first.
     durable: VecDeque<JobId>,
 }
@@ -22,7 +24,7 @@ pub(crate) struct Ended<T> {
 impl<T> Default for Ended<T> {
     fn default() -> Ended<T> {
         Ended {
-            of: BTreeMap::new(),
+            of: Jobs::default(),
             durable: VecDeque::new(),
         }
     }
@@ -69,6 +71,6 @@ mod tests {
         }
         assert!(ended.get(JobId(0)).is_some(), "it is not on disk");
         assert!(ended.get(JobId(1)).is_none(), "the journal knows it");
-        assert_eq!(ended.of.len(), ENDED_MAX + 1);
+        assert_eq!(ended.of.keys().count(), ENDED_MAX + 1);
     }
 }

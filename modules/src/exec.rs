@@ -60,7 +60,7 @@ pub struct Exec {
     /// Those of them that are to be cancelled, since that is over and they have nothing.
     orphans: BTreeSet<JobId>,
     /// Those that run in one.
-    away: BTreeMap<JobId, Away>,
+    away: Jobs<Away>,
     /// The instances that can be told something.
     serving: BTreeSet<String>,
     /// The runs that each life of a shell has parts of.
@@ -193,7 +193,7 @@ impl Exec {
             passed: BTreeMap::new(),
             grounds: BTreeMap::new(),
             orphans: BTreeSet::new(),
-            away: BTreeMap::new(),
+            away: Jobs::default(),
             serving: BTreeSet::new(),
             on: BTreeMap::new(),
             shells: Shells::new(settings.local.clone()),

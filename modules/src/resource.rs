@@ -35,6 +35,7 @@ use eddy_wire::services::resource::{
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 
+use crate::jobs::Jobs;
 use crate::queues_above::QueuesAbove;
 use crate::settings::Settings;
 use arriving::Arriving;
@@ -57,7 +58,7 @@ pub struct Resource {
     drained: BTreeMap<Rank, (DrainState, Seq)>,
     /// What the parent has drained.
     above: QueuesAbove,
-    grants: BTreeMap<JobId, Arc<Grant>>,
+    grants: Jobs<Arc<Grant>>,
     /// The jobs that are declared instances, and on which node each began: its leader is there.
     declared: BTreeMap<JobId, Option<Rank>>,
     giving: Giving,
@@ -270,7 +271,7 @@ impl Resource {
             child: settings.place.child,
             drained: BTreeMap::new(),
             above: QueuesAbove::default(),
-            grants: BTreeMap::new(),
+            grants: Jobs::default(),
             declared: BTreeMap::new(),
             giving: Giving::new(&settings.place, &settings.local),
             handing: Handing::new(&settings.place),

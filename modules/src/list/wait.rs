@@ -14,6 +14,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::{Asked, View};
 use crate::callers::Callers;
+use crate::jobs::Jobs;
 use crate::{named, row};
 
 /// Most jobs one call may wait for.
@@ -28,7 +29,7 @@ const GATHERED_MAX: usize = 1_024;
 pub(super) struct Waiters {
     calls: BTreeMap<u64, Waiter>,
     callers: Callers,
-    by_job: BTreeMap<JobId, Vec<u64>>,
+    by_job: Jobs<Vec<u64>>,
     /// How many jobs the calls of each user wait for.
     by_user: BTreeMap<u32, usize>,
     /// When ends that are kept are to be told, and of which call.
@@ -114,7 +115,10 @@ impl Waiters {
         out: &mut Outbox,
     ) -> Result<Option<Asked>, Refusal> {
         for id in &waiter.left {
-            self.by_job.entry(*id).or_default().push(tag);
+            match self.by_job.get_mut(id) {
+                Some(tags) => tags.push(tag),
+                None => drop(self.by_job.insert(*id, vec![tag])),
+            }
         }
         *self.by_user.entry(waiter.user).or_default() += waiter.left.len();
         let asked = waiter.asked.clone();

@@ -6,10 +6,12 @@ use eddy_wire::grant::Grant;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 
+use crate::jobs::Jobs;
+
 /// The fold of grants.
 #[derive(Debug, Default)]
 pub(super) struct Staying {
-    jobs: BTreeMap<JobId, Idset>,
+    jobs: Jobs<Idset>,
     /// How many jobs stay on a node, where any does: asked at each end, whoever else there is.
     on: BTreeMap<Rank, u32>,
 }
