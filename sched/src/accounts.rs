@@ -195,12 +195,16 @@ impl Accounts {
 
 /// What a set comes to.
 fn amounts_of(set: &ResourceSet) -> Amounts {
-    let sum = |of: fn(&NodeSet) -> u64| set.nodes.values().map(of).fold(0, u64::saturating_add);
-    amounts(&Room {
-        cores: sum(|node| node.cores.len()),
-        gpus: sum(|node| node.gpus.len()),
-        memory: sum(|node| node.memory),
-    })
+    let none = Room {
+        cores: 0,
+        gpus: 0,
+        memory: 0,
+    };
+    amounts(&set.nodes.values().fold(none, |all, node| Room {
+        cores: all.cores.saturating_add(node.cores.len()),
+        gpus: all.gpus.saturating_add(node.gpus.len()),
+        memory: all.memory.saturating_add(node.memory),
+    }))
 }
 
 /// In thousandths of cores, of GPUs and of GiB.

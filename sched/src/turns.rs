@@ -15,7 +15,7 @@ use eddy_wire::account::{Change, Name};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{MemoryNeed, Request};
 use eddy_wire::plan::{Breakdown, Owner, Term, Used, Want};
-use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span, Time};
 
 use crate::policy::{Decay, FACTORS, ORDER_MAX, Policy, Share, Source, WaitFrom, WithinPass};
@@ -452,14 +452,19 @@ const METERS: [&str; 4] = ["nodes", "cores", "gpus", "memory"];
 
 /// How much of each a set has; memory in GiB.
 fn metered(set: &ResourceSet) -> [f64; METERS.len()] {
-    let sum = |of: fn(&NodeSet) -> f64| -> f64 { set.nodes.values().map(of).sum() };
-    let used = set.nodes.values().filter(|node| !node.is_empty()).count();
-    [
-        used as f64,
-        sum(|node| node.cores.len() as f64),
-        sum(|node| node.gpus.len() as f64),
-        sum(|node| node.memory as f64 / f64::from(1 << 30)),
-    ]
+    let mut all = [0.0; METERS.len()];
+    for node in set.nodes.values() {
+        let amounts = [
+            f64::from(u8::from(!node.is_empty())),
+            node.cores.len() as f64,
+            node.gpus.len() as f64,
+            node.memory as f64 / f64::from(1 << 30),
+        ];
+        all.iter_mut()
+            .zip(amounts)
+            .for_each(|(all, amount)| *all += amount);
+    }
+    all
 }
 
 /// What running costs by a policy that was checked, where there is so much of what is metered.

@@ -43,7 +43,11 @@ impl Planner {
 
     /// What a job had left while it was suspended is held in another way, or not any more.
     pub(super) fn rests_no_more(&mut self, job: JobId) {
-        self.free(resting(job));
+        // Their numbers are the last. Asked of each job that holds something or gives it back.
+        let last = self.holdings.last_key_value();
+        if last.is_some_and(|(last, _)| rested(*last).is_some()) {
+            self.free(resting(job));
+        }
     }
 
     /// It is recorded that a job holds this.
