@@ -509,8 +509,13 @@ impl Broker {
                 turn.output.effects.push(volatile.into_effect(place));
             }
             turn.effects.append(&mut out.effects);
-            turn.events.extend(out.append.drain(..));
-            turn.notices.extend(out.notices.drain(..));
+            // One by one: of each there is mostly none, and what is prepared for many costs more than one.
+            out.append
+                .drain(..)
+                .for_each(|event| turn.events.push_back(event));
+            out.notices
+                .drain(..)
+                .for_each(|notice| turn.notices.push_back(notice));
             turn.output.finished.append(&mut out.finished);
         }
         self.release(turn);
