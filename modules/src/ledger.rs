@@ -273,14 +273,10 @@ impl Ledger {
                 && body.user.is_none_or(|asked| payer.user == asked)
                 && only.is_none_or(|user| payer.user == user)
         };
-        let since = body.since.unwrap_or(Time(i64::MIN));
-        let mut rows: BTreeMap<&Payer, (Amounts, Amounts)> = BTreeMap::new();
-        for (payer, stretch) in self.books.stretches().filter(|(payer, _)| is_asked(payer)) {
-            let row = rows.entry(payer).or_default();
-            if stretch.from >= since.0 {
-                row.0 = row.0.plus(stretch.used);
-            }
-        }
+        let asked = self.books.payers().filter(|(payer, _)| is_asked(payer));
+        let mut rows: BTreeMap<&Payer, (Amounts, Amounts)> = asked
+            .map(|(payer, own)| (payer, (own.since(body.since), Amounts::default())))
+            .collect();
         let open = self.jobs.values().filter(|job| job.is_charged());
         let mut running = Amounts::default();
         for job in open {

@@ -4,6 +4,7 @@
 //! from them as from every job. Stretches are aligned to 1970, the widest to the months of the calendar, and the
 //! wider are made of the narrower, so nothing is ever divided and no year begins within one.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use eddy_wire::account::Period;
@@ -34,12 +35,39 @@ fn stretch(at: i64, age: i64) -> (i64, i64) {
 }
 
 /// By beginning, then by width, the wider first.
-type Stretches = BTreeMap<(i64, std::cmp::Reverse<i64>), Amounts>;
+type Stretches = BTreeMap<(i64, Reverse<i64>), Amounts>;
 
 /// The books.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Books {
-    of: BTreeMap<Payer, Stretches>,
+    of: BTreeMap<Payer, Own>,
+    /// The sum of all stretches of all payers.
+    total: Amounts,
+}
+
+/// What one payer was charged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Own {
+    stretches: Stretches,
+    /// Their sum, so that nobody adds up a year of them for an answer.
+    total: Amounts,
+}
+
+impl Own {
+    fn add(&mut self, from: i64, width: i64, used: Amounts) {
+        add(&mut self.stretches, from, width, used);
+        self.total = self.total.plus(used);
+    }
+
+    /// What was used in stretches that did not begin before then; without a time all of it.
+    pub fn since(&self, since: Option<Time>) -> Amounts {
+        let Some(since) = since else {
+            return self.total;
+        };
+        let first = (since.0, Reverse(i64::MAX));
+        let used = self.stretches.range(first..).map(|(_, used)| *used);
+        used.fold(Amounts::default(), Amounts::plus)
+    }
 }
 
 impl Books {
@@ -47,9 +75,10 @@ impl Books {
     pub fn of(accounts: &[Account]) -> Books {
         let mut books = Books::default();
         for account in accounts {
-            let stretches = books.of.entry(account.payer.clone()).or_default();
+            let own = books.of.entry(account.payer.clone()).or_default();
             for stretch in &account.stretches {
-                add(stretches, stretch.from, stretch.width, stretch.used);
+                own.add(stretch.from, stretch.width, stretch.used);
+                books.total = books.total.plus(stretch.used);
             }
         }
         books
@@ -60,8 +89,8 @@ impl Books {
         if to <= from {
             return;
         }
-        let stretches = match self.of.get_mut(payer) {
-            Some(stretches) => stretches,
+        let own = match self.of.get_mut(payer) {
+            Some(own) => own,
             None => self.of.entry(payer.clone()).or_default(),
         };
         // Each turn goes to the end of a stretch, of which few are narrow.
@@ -70,16 +99,17 @@ impl Books {
             let (begin, width) = stretch(at, to.0 - at);
             let end = (begin + width).min(to.0);
             let used = held.over(Time(end) - Time(at));
-            add(stretches, begin, width, used);
+            own.add(begin, width, used);
+            self.total = self.total.plus(used);
             at = end;
         }
     }
 
     /// Everything, as a summary of that time keeps it.
     pub fn accounts(&self, now: Time) -> Vec<Account> {
-        let account = |(payer, stretches): (&Payer, &Stretches)| {
+        let account = |(payer, own): (&Payer, &Own)| {
             let mut wider = Stretches::new();
-            for ((from, own), used) in stretches {
+            for ((from, own), used) in &own.stretches {
                 let (begin, width) = match stretch(*from, now.0 - from) {
                     (begin, width) if width > own.0 => (begin, width),
                     // One of an earlier version may be as wide, and begin anywhere in a month.
@@ -101,8 +131,8 @@ impl Books {
     }
 
     pub fn stretches(&self) -> impl Iterator<Item = (&Payer, Stretch)> {
-        self.of.iter().flat_map(|(payer, stretches)| {
-            stretches.iter().map(move |((from, width), used)| {
+        self.of.iter().flat_map(|(payer, own)| {
+            own.stretches.iter().map(move |((from, width), used)| {
                 let stretch = Stretch {
                     from: *from,
                     width: width.0,
@@ -113,14 +143,19 @@ impl Books {
         })
     }
 
+    /// What each payer was charged.
+    pub fn payers(&self) -> impl Iterator<Item = (&Payer, &Own)> {
+        self.of.iter()
+    }
+
+    /// What all were charged.
     pub fn total(&self) -> Amounts {
-        let all = self.stretches().map(|(_, stretch)| stretch.used);
-        all.fold(Amounts::default(), Amounts::plus)
+        self.total
     }
 }
 
 fn add(stretches: &mut Stretches, from: i64, width: i64, used: Amounts) {
-    let key = (from, std::cmp::Reverse(width));
+    let key = (from, Reverse(width));
     let before = stretches.entry(key).or_default();
     *before = before.plus(used);
 }
@@ -128,6 +163,44 @@ fn add(stretches: &mut Stretches, from: i64, width: i64, used: Amounts) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is told by sums that are kept is what adding all up gives.
+    #[test]
+    fn sums_that_are_kept_are_those_of_all_stretches() {
+        let sum = |books: &Books, user: Option<u32>, since: i64| {
+            let of_it = |(payer, stretch): &(&Payer, Stretch)| {
+                stretch.from >= since && user.is_none_or(|user| payer.user == user)
+            };
+            let all = books.stretches().filter(of_it);
+            let used = all.map(|(_, stretch)| stretch.used);
+            used.fold(Amounts::default(), Amounts::plus)
+        };
+        let held = Amounts {
+            cores: 3,
+            memory: 5,
+            ..Amounts::default()
+        };
+        let mut books = Books::default();
+        for at in 0..300_i64 {
+            let payer = Payer {
+                user: (at % 3) as u32,
+                ..Payer::default()
+            };
+            let (from, to) = (Time(at * 7 * HOUR), Time(at * 7 * HOUR + at * 400 * MINUTE));
+            books.charge(&payer, from, to, held);
+        }
+        for books in [Books::of(&books.accounts(Time(90 * DAY))), books] {
+            assert_eq!(books.total(), sum(&books, None, i64::MIN));
+            for (payer, own) in books.payers() {
+                let user = Some(payer.user);
+                assert_eq!(own.since(None), sum(&books, user, i64::MIN));
+                for hour in [0, 1, 500, 1_000, 2_099] {
+                    let since = hour * HOUR;
+                    assert_eq!(own.since(Some(Time(since))), sum(&books, user, since));
+                }
+            }
+        }
+    }
 
     /// A budget of a year, a quarter or a month counts by where stretches begin: what was used in one is in a
     /// stretch of that one for ever.

@@ -88,40 +88,55 @@ fn held_for<'s>(spent: &'s mut Spent, purpose: &For) -> &'s mut Amounts {
     match purpose {
         For::Job => &mut spent.jobs,
         For::Instance => &mut spent.instances,
-        For::Declared(name) => spent.declared.entry(name.clone()).or_default(),
+        For::Declared(name) => declared(spent, name),
     }
+}
+
+/// A copy of a name only for the first that it is told of.
+fn declared<'s>(spent: &'s mut Spent, name: &str) -> &'s mut Amounts {
+    if !spent.declared.contains_key(name) {
+        spent.declared.insert(name.to_owned(), Amounts::default());
+    }
+    let declared = spent.declared.get_mut(name);
+    declared.expect("it is there by now")
 }
 
 impl Node {
     fn count(&mut self, t: Time, spent: &mut Spent) {
-        // What a reservation has of the time is counted apart.
-        while let Some(turn) = self.next_turn(t) {
-            self.count_even(turn, spent);
+        self.beyond = self.beyond.plus(self.uncounted(t, spent));
+        self.counted = self.counted.max(t);
+    }
+
+    /// Adds where all went since it was counted, and says what was held beyond what it has.
+    fn uncounted(&self, t: Time, spent: &mut Spent) -> Amounts {
+        let mut beyond = Amounts::default();
+        let mut from = self.counted;
+        while from < t {
+            // What a reservation has of the time is counted apart.
+            let to = self.next_turn(from, t).unwrap_or(t);
+            beyond = beyond.plus(self.uncounted_even(from, to, spent));
+            from = to;
         }
-        self.count_even(t, spent);
+        beyond
     }
 
-    /// When a reservation begins or ends before then.
-    fn next_turn(&self, t: Time) -> Option<Time> {
+    /// When a reservation begins or ends between then and then.
+    fn next_turn(&self, from: Time, to: Time) -> Option<Time> {
         let turns = self.kept.iter().flat_map(|one| [one.from, one.until]);
-        turns.filter(|turn| self.counted < *turn && *turn < t).min()
+        turns.filter(|turn| from < *turn && *turn < to).min()
     }
 
-    /// What it is kept for since it was counted.
-    fn keeps(&self) -> Option<Keeps> {
+    /// What it is kept for then.
+    fn keeps(&self, at: Time) -> Option<Keeps> {
         let mut kept = self.kept.iter();
-        let on = kept.find(|one| one.from <= self.counted && self.counted < one.until);
+        let on = kept.find(|one| one.from <= at && at < one.until);
         on.map(|one| one.keeps)
     }
 
     /// In which nothing begins or ends.
-    fn count_even(&mut self, t: Time, spent: &mut Spent) {
-        let time = t - self.counted;
-        if time.0 <= 0 {
-            return;
-        }
-        let keeps = self.keeps();
-        self.counted = t;
+    fn uncounted_even(&self, from: Time, to: Time, spent: &mut Spent) -> Amounts {
+        let time = to - from;
+        let keeps = self.keeps(from);
         spent.jobs = spent.jobs.plus(self.jobs.over(time));
         spent.instances = spent.instances.plus(self.instances.over(time));
         let mut held = self.jobs.plus(self.instances);
@@ -132,11 +147,10 @@ impl Node {
             let of = match keeps {
                 Some(Keeps::ForJobs) => &mut spent.reserved,
                 Some(Keeps::ForNobody) => &mut spent.maintenance,
-                None => spent.declared.entry(name.clone()).or_default(),
+                None => declared(spent, name),
             };
             *of = of.plus(left.over(time));
         }
-        self.beyond = self.beyond.plus(held.less(self.has).over(time));
         let left = self.has.less(held).over(time);
         let of = match (keeps, self.shell, self.service) {
             (Some(Keeps::ForNobody), ..) => &mut spent.maintenance,
@@ -146,6 +160,7 @@ impl Node {
             (None, Some(_), Service::In) => &mut spent.idle,
         };
         *of = of.plus(left);
+        held.less(self.has).over(time)
     }
 
     /// Whether that declared instance holds something of it.
@@ -272,9 +287,8 @@ impl Nodes {
         let mut spent = self.spent.clone();
         let mut capacity = self.capacity.plus(self.all.over(now - self.counted));
         for node in self.nodes.values() {
-            let mut node = node.clone();
-            node.count(now, &mut spent);
-            capacity = capacity.plus(node.beyond);
+            let beyond = node.uncounted(now, &mut spent);
+            capacity = capacity.plus(node.beyond).plus(beyond);
         }
         (spent, capacity)
     }

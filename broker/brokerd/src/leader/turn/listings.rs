@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use eddy_broker::ClientId;
 use eddy_wire::message::{Message, Target, Type};
-use eddy_wire::services::{Service, child, job, resource};
+use eddy_wire::services::{Service, child, job, resource, usage};
 
 use super::Leader;
 
@@ -17,6 +17,7 @@ const LISTINGS: &[&str] = &[
     job::List::TOPIC,
     resource::List::TOPIC,
     child::Children::TOPIC,
+    usage::Report::TOPIC,
 ];
 /// How long listings are worked at before the loop looks for anything else.
 const SLICE: Duration = Duration::from_millis(1);
@@ -110,5 +111,13 @@ mod tests {
         assert!(!listings.is_empty());
         assert!(listings.put(FIRST, cancel(4)).is_some());
         assert!(listings.is_empty());
+    }
+
+    /// It goes over all payers, running jobs and nodes.
+    #[test]
+    fn a_report_of_what_was_used_waits_as_a_listing() {
+        let mut listings = Listings::default();
+        let report = Message::request(usage::Report::TOPIC, 3, &usage::ReportRequest::default());
+        assert!(listings.put(FIRST, report).is_none());
     }
 }
