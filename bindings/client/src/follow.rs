@@ -246,26 +246,8 @@ struct Left {
 
 impl Left {
     fn ranges(&self) -> JobSet {
-        without(&self.asked, &self.ended)
+        self.asked.without(&self.ended)
     }
-}
-
-/// These jobs but those that ended, by ranges: however many are named, nothing is counted one by one.
-pub fn without(jobs: &JobSet, ended: &BTreeSet<JobId>) -> JobSet {
-    let mut ranges = Vec::with_capacity(jobs.ranges.len());
-    for &(first, last) in jobs.ranges.iter().filter(|(first, last)| first <= last) {
-        let mut from = first;
-        for &ended in ended.range(first..=last) {
-            if from < ended {
-                ranges.push((from, JobId(ended.0 - 1)));
-            }
-            from = JobId(ended.0.saturating_add(1));
-        }
-        if from <= last {
-            ranges.push((from, last));
-        }
-    }
-    JobSet { ranges }
 }
 
 impl Progress for EndProgress {

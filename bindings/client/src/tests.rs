@@ -469,14 +469,3 @@ fn a_foreign_socket_is_told_from_an_instance() {
         });
     }
 }
-
-#[test]
-fn what_ended_is_taken_out_of_ranges_of_any_length() {
-    let id = JobId;
-    let named = eddy_wire::services::job::JobSet {
-        ranges: vec![(id(1), id(u64::MAX)), (id(9), id(3))],
-    };
-    let ended = [1, 7].map(id).into_iter().collect();
-    let left = crate::follow::without(&named, &ended);
-    assert_eq!(left.ranges, [(id(2), id(6)), (id(8), id(u64::MAX))]);
-}

@@ -444,6 +444,23 @@ fn hashes_are_sha256_in_hexadecimal() {
 }
 
 #[test]
+fn jobs_are_taken_out_of_ranges_of_any_length() {
+    use eddy_wire::services::job::JobSet;
+    let id = JobId;
+    let named = JobSet {
+        ranges: vec![(id(1), id(u64::MAX)), (id(9), id(3))],
+    };
+    let without = |jobs: &[u64]| {
+        named
+            .without(&jobs.iter().copied().map(id).collect())
+            .ranges
+    };
+    assert_eq!(without(&[1, 7]), [(id(2), id(6)), (id(8), id(u64::MAX))]);
+    assert_eq!(without(&[0, u64::MAX]), [(id(1), id(u64::MAX - 1))]);
+    assert_eq!(without(&[]), [(id(1), id(u64::MAX))]);
+}
+
+#[test]
 fn a_set_of_jobs_is_read_in_any_order_and_counted_without_end() {
     use eddy_wire::services::job::JobSet;
     let read = |text: &str| -> JobSet { serde_json::from_str(text).expect("ranges") };

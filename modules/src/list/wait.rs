@@ -91,7 +91,7 @@ impl Waiters {
             out.part(request.caller, &ended, Bytes::new());
         }
         if here.len() as u64 != set.len() {
-            waiter.asked = Some((without(&set, &here), only));
+            waiter.asked = Some((set.without(&here), only));
         }
         self.enter(tag, waiter, out)
     }
@@ -157,7 +157,7 @@ impl Waiters {
                 if !ends.is_empty() {
                     out.part(waiter.caller, &ends, Bytes::new());
                 }
-                let missing = without(&asked, &found);
+                let missing = asked.without(&found);
                 missing
                     .ranges
                     .first()
@@ -286,14 +286,4 @@ fn check(set: &JobSet) -> Result<(), Refusal> {
         return Err(Refusal::new(Code::TooLarge, text));
     }
     Ok(())
-}
-
-/// The set less these jobs.
-fn without(set: &JobSet, jobs: &BTreeSet<JobId>) -> JobSet {
-    let numbers = set
-        .ranges
-        .iter()
-        .flat_map(|(first, last)| first.0..=last.0)
-        .map(JobId);
-    JobSet::of(numbers.filter(|id| !jobs.contains(id)))
 }

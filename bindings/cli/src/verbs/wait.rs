@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::bail;
-use eddy_client::follow::without;
 use eddy_client::{Client, ClientError, EndFeed};
 use eddy_wire::error::Code;
 use eddy_wire::id::{Attempt, JobId};
@@ -116,7 +115,7 @@ fn wait_inside(
         for end in ends.values() {
             tell("wait", end);
         }
-        left = without(&left, &ends.keys().copied().collect());
+left = left.without(&ends.keys().copied().collect());
         all.extend(ends.into_values());
         match waited {
             _ if left.is_empty() => return Ok(all),

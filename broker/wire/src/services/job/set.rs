@@ -63,6 +63,25 @@ impl JobSet {
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
+
+    /// All of it but these, by ranges: however many numbers it names, none is looked at one by one.
+    #[must_use]
+    pub fn without(&self, jobs: &BTreeSet<JobId>) -> JobSet {
+        let mut ranges = Vec::with_capacity(self.ranges.len());
+        for &(first, last) in self.ranges.iter().filter(|(first, last)| first <= last) {
+            let mut from = Some(first);
+            for &job in jobs.range(first..=last) {
+                if let Some(from) = from.filter(|from| *from < job) {
+                    ranges.push((from, JobId(job.0 - 1)));
+                }
+                from = job.0.checked_add(1).map(JobId);
+            }
+            if let Some(from) = from.filter(|from| *from <= last) {
+                ranges.push((from, last));
+            }
+        }
+        JobSet { ranges }
+    }
 }
 
 /// A set of jobs as it was sent, in any order and with repetitions.
