@@ -2,13 +2,15 @@
 //!
 //! A fold of the records of jobs, nodes and shells. A job is charged from its grant to its release,
 //! node by node, for what it holds, in whole numbers. What is charged to whom outlives the jobs:
-//! before a mark is made the ledger records all of it (`usage`), so that a restart needs no records
-//! of jobs that are over. It weighs nothing and forgets nothing: that is the policy's, when it reads.
+//! before a mark is made the ledger records all of it, days that are over once (`usage-day`) and the rest
+//! each time (`usage`), so that a restart needs no records of jobs that are over. It weighs nothing
+//! and forgets nothing: that is the policy's, when it reads.
 
 mod books;
 mod nodes;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Reacts, Request};
 use eddy_wire::access::Access;
@@ -22,7 +24,7 @@ use eddy_wire::plan::{Owner, Used};
 use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport, UsageRow};
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::update;
-use eddy_wire::usage::{Amounts, Payer, Stretch, Tally};
+use eddy_wire::usage::{Amounts, Day, Payer, Stretch, Tally};
 use serde_json::{Map, Value};
 
 use crate::jobs::Jobs;
@@ -81,6 +83,7 @@ impl Module for Ledger {
                 self.restore(t, tally);
                 self.tally = Some(record.seq);
             }
+            (Kind::UsageDay(day), None) => self.books.said(record.seq, day),
             (Kind::Submit(submit), Some(job)) => {
                 self.jobs.insert(job, Open::new(submit));
             }
@@ -110,7 +113,11 @@ impl Module for Ledger {
             // What is charged by now is kept with the mark.
             Input::Marking => {
                 if self.nodes.since().is_some() {
-                    out.append_own(now, Kind::Usage(Box::new(self.summary(now))));
+                    let (days, tally) = self.summary(now);
+                    for day in days {
+                        out.append_own(now, Kind::UsageDay(Arc::new(day)));
+                    }
+                    out.append_own(now, Kind::Usage(Box::new(tally)));
                 }
             }
             Input::Resume => {
@@ -125,6 +132,7 @@ impl Module for Ledger {
 
     fn live(&self, seqs: &mut Vec<Seq>) {
         seqs.extend(self.tally);
+        seqs.extend(self.books.live());
     }
 }
 
@@ -221,19 +229,22 @@ impl Ledger {
         }
     }
 
-    fn summary(&self, now: Time) -> Tally {
+    /// All that is charged by now, and the days that are closed with it.
+    fn summary(&self, now: Time) -> (Vec<Day>, Tally) {
         let (spent, capacity) = self.nodes.spent(now);
-        Tally {
+        let (days, accounts) = self.books.summary(now);
+        let tally = Tally {
             since: self.nodes.since().unwrap_or(now),
-            accounts: self.books.accounts(now),
+            accounts,
             uncharged: self.uncharged,
             spent,
             capacity,
-        }
+        };
+        (days, tally)
     }
 
     fn restore(&mut self, t: Time, tally: &Tally) {
-        self.books = Books::of(&tally.accounts);
+        self.books.restore(t, &tally.accounts);
         self.uncharged = tally.uncharged;
         self.nodes.restore(t, tally);
     }

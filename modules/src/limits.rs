@@ -249,7 +249,8 @@ impl Limits {
                     self.configured(&change.live.qos, &change.live.queues);
                 }
             }
-            (Kind::Usage(tally), _) => self.days = Days::of(&tally.accounts),
+            (Kind::Usage(tally), _) => self.days.restore(&tally.accounts),
+            (Kind::UsageDay(day), _) => self.days.said(day),
             (Kind::Submit(submit), Some(id)) => self.submitted(id, submit),
             (Kind::Clean, Some(id)) => {
                 self.count(id, Step::Less);

@@ -17,6 +17,7 @@ mod recover;
 mod schema;
 mod sequences;
 mod store;
+mod summaries;
 mod verify;
 mod writer;
 
@@ -140,6 +141,9 @@ pub struct Batch {
     pub finished: Vec<Arc<Finished>>,
     /// A new mark, no further than the last of `rows`.
     pub mark: Option<Mark>,
+    /// Of the mark's live records those that sum up what was used, ascending: earlier ones that neither it nor
+    /// the mark before rests on are forgotten.
+    pub summaries: Vec<u64>,
     /// Finished jobs to forget, a bounded number at a time.
     pub purge: Option<Purge>,
 }

@@ -266,3 +266,99 @@ fn blobs_go_when_the_last_job_of_their_generation_is_purged() {
     drop(journal);
     assert!(verify(dir.path()).unwrap().bad_blobs.is_empty());
 }
+
+/// The summaries that are there.
+fn summaries(dir: &std::path::Path) -> Vec<i64> {
+    let conn = rusqlite::Connection::open(database(dir)).unwrap();
+    let mut select = conn
+        .prepare("SELECT seq FROM event WHERE name LIKE 'usage%' ORDER BY seq")
+        .unwrap();
+    let seqs = select.query_map([], |row| row.get(0)).unwrap();
+    seqs.map(Result::unwrap).collect()
+}
+
+/// A record of a job, one of a day and the summary, which carries a mark that rests on these.
+fn summed_up(first: u64, summaries: &[u64]) -> Batch {
+    let mark = Mark {
+        seq: first + 2,
+        last_job: first,
+        live: summaries.to_vec(),
+    };
+    Batch {
+        rows: vec![
+            row(first, first, "submit"),
+            row(first + 1, 0, "usage-day"),
+            row(first + 2, 0, "usage"),
+        ],
+        mark: Some(mark),
+        summaries: summaries.to_vec(),
+        ..Batch::default()
+    }
+}
+
+/// All of them stayed for ever, and each is as long as what a year of all users comes to.
+#[test]
+fn of_summaries_those_stay_that_the_last_two_marks_rest_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path()).unwrap();
+    let mut mark = |first, summaries: &[u64]| journal.commit(summed_up(first, summaries)).unwrap();
+    mark(1, &[2, 3]);
+    mark(4, &[2, 5, 6]);
+    assert_eq!(summaries(dir.path()), [2, 3, 5, 6]);
+    // The day of record 2 is told anew.
+    mark(7, &[5, 8, 9]);
+    assert_eq!(summaries(dir.path()), [2, 5, 6, 8, 9]);
+    mark(10, &[5, 8, 11, 12]);
+    assert_eq!(summaries(dir.path()), [5, 8, 9, 11, 12]);
+    assert_eq!(holes(dir.path()), [(2, 3), (6, 6)]);
+    drop(journal);
+    assert!(verify(dir.path()).unwrap().fault.is_none());
+    let (journal, _) = open(dir.path()).unwrap();
+    assert_eq!(replayed(&journal), [5, 8, 11, 12]);
+}
+
+/// What stands in a journal that an earlier version wrote.
+#[test]
+fn summaries_that_an_earlier_version_kept_go_with_the_second_mark() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path()).unwrap();
+    for n in 0..30 {
+        let kept = Batch {
+            summaries: Vec::new(),
+            ..summed_up(3 * n + 1, &[3 * n + 3])
+        };
+        journal.commit(kept).unwrap();
+    }
+    journal.commit(summed_up(91, &[93])).unwrap();
+    assert_eq!(summaries(dir.path()).len(), 62);
+    journal.commit(summed_up(94, &[95, 96])).unwrap();
+    assert_eq!(summaries(dir.path()), [93, 95, 96]);
+    drop(journal);
+    assert!(verify(dir.path()).unwrap().fault.is_none());
+}
+
+/// The mark is lost with what was written last: the summary before it has all that belongs to it.
+#[test]
+fn a_journal_that_is_cut_before_its_last_summary_has_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path()).unwrap();
+    for (first, summaries) in [(1, vec![2, 3]), (4, vec![2, 5, 6]), (7, vec![5, 8, 9])] {
+        journal.commit(summed_up(first, &summaries)).unwrap();
+    }
+    drop(journal);
+    let conn = rusqlite::Connection::open(database(dir.path())).unwrap();
+    conn.execute("UPDATE event SET context = '{}' WHERE seq = 8", [])
+        .unwrap();
+    drop(conn);
+    let (mut journal, _) = Journal::open(dir.path(), &CUT).unwrap();
+    assert_eq!(replayed(&journal), [1, 2, 4, 5, 6, 7]);
+    // What was noted of summaries that are no more takes no other away.
+    journal
+        .commit(Batch {
+            rows: vec![row(8, 8, "submit")],
+            ..Batch::default()
+        })
+        .unwrap();
+    journal.commit(summed_up(9, &[2, 5, 11])).unwrap();
+    assert_eq!(summaries(dir.path()), [2, 5, 6, 10, 11]);
+}

@@ -24,7 +24,7 @@ use crate::reservation::Kept;
 use crate::resource_set::ResourceSet;
 use crate::spec::Spec;
 use crate::time::Time;
-use crate::usage::Tally;
+use crate::usage::{Day, Tally};
 
 mod basis;
 
@@ -221,6 +221,8 @@ pub enum Kind {
     Reservation(Box<Kept>),
     /// All that was used until now: kept with a mark instead of the records of jobs that are over.
     Usage(Box<Tally>),
+    /// What was charged in a day that is over, said before the summary that leaves it out.
+    UsageDay(Arc<Day>),
 }
 
 /// Whether a release was the job's last.
@@ -279,7 +281,7 @@ pub enum EventError {
 pub type SpecLookup<'a> = &'a mut dyn FnMut(&Hash, &Hash) -> Option<Arc<Spec>>;
 
 /// The version of records this build writes.
-pub const EVENT_VERSION: u16 = 3;
+pub const EVENT_VERSION: u16 = 4;
 
 impl Kind {
     /// The event's name (RFC 21 where it has one).
@@ -331,6 +333,7 @@ impl Kind {
             Kind::Queue(_) => "queue",
             Kind::Reservation(_) => "reservation",
             Kind::Usage(_) => "usage",
+            Kind::UsageDay(_) => "usage-day",
         }
     }
 
@@ -358,6 +361,11 @@ impl Kind {
             self,
             Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_))
         )
+    }
+
+    /// Whether it is of what many used, which outlives the records of their jobs.
+    pub fn sums_up(&self) -> bool {
+        matches!(self, Kind::Usage(_) | Kind::UsageDay(_))
     }
 
     /// The largest wait status of tasks that are all over by this.
@@ -429,11 +437,7 @@ impl Kind {
             Kind::Drain(ranks, reason, userid) => json(&DrainContext::of(ranks, reason, *userid)),
             Kind::Undrain(ranks, userid) => json(&Ranks::of(ranks, *userid)),
             Kind::GiveBack(ranks) => json(&Ranks::of(ranks, None)),
-            Kind::Put(key, value, userid) => json(&Pair {
-                key: key.clone(),
-                value: value.clone(),
-                userid: *userid,
-            }),
+            Kind::Put(key, value, userid) => json(&Pair::of(key, value, *userid)),
             Kind::Delete(key, userid) => json(&Key {
                 key: key.clone(),
                 userid: *userid,
@@ -442,6 +446,7 @@ impl Kind {
             Kind::Queue(turned) => json(turned),
             Kind::Reservation(kept) => json(kept),
             Kind::Usage(tally) => json(tally),
+            Kind::UsageDay(day) => json(day),
         }
     }
 
@@ -577,6 +582,7 @@ impl Context<'_> {
             "queue" => Kind::Queue(self.parse()?),
             "reservation" => Kind::Reservation(self.parse()?),
             "usage" => Kind::Usage(self.parse()?),
+            "usage-day" => Kind::UsageDay(Arc::new(self.parse()?)),
             unknown => return Err(EventError::Name(unknown.to_owned())),
         })
     }

@@ -238,7 +238,8 @@ impl Job {
             | Kind::Order(..)
             | Kind::Reservation(_)
             | Kind::GiveBack(_)
-            | Kind::Usage(_) => {}
+            | Kind::Usage(_)
+            | Kind::UsageDay(_) => {}
         }
         self.folded(record, next);
         Ok(())

@@ -195,7 +195,8 @@ impl JobState {
                 | Kind::Account(_)
                 | Kind::Queue(_)
                 | Kind::Reservation(_)
-                | Kind::Usage(_),
+                | Kind::Usage(_)
+                | Kind::UsageDay(_),
             ) => illegal,
         }
     }

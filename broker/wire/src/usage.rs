@@ -152,12 +152,35 @@ impl Spent {
     }
 }
 
+/// What was charged in a day that is over, or in days of a month that are long over: kept once, beside the
+/// summaries. Counts from the next summary on, in place of what was said of the same stretch before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Day {
+    /// Its beginning, microseconds since 1970.
+    pub from: i64,
+    /// How long it is, in microseconds.
+    pub width: i64,
+    /// It has all of the narrower ones that begin in it before then.
+    pub until: i64,
+    /// What was charged to whom.
+    pub accounts: Vec<Share>,
+}
+
+/// What a payer was charged in a stretch that is another's to name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Who.
+    pub payer: Payer,
+    /// What was used.
+    pub used: Amounts,
+}
+
 /// All that was used until a record: what is kept of jobs whose records need not be read again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// When counting began.
     pub since: Time,
-    /// What was charged.
+    /// What was charged and is in no [`Day`]. As of version 3 all that was charged.
     pub accounts: Vec<Account>,
     /// What was held and not charged, since its node failed.
     pub uncharged: Amounts,

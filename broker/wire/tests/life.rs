@@ -21,6 +21,7 @@ use eddy_wire::reservation::{Kept, Purpose, Reservation};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::job::{EventsLine, Told};
 use eddy_wire::spec::Spec;
+use eddy_wire::usage::{Account, Amounts, Day, Payer, Share, Stretch, Tally};
 use serde_json::json;
 
 fn spec() -> Arc<Spec> {
@@ -182,6 +183,16 @@ fn kinds() -> Vec<Kind> {
         Kind::Put("k".to_owned(), json!({"x": [1, null, 2.5]}), Some(7)),
         Kind::Delete("k".to_owned(), None),
         reservation(),
+        Kind::Usage(Box::new(tally())),
+        Kind::UsageDay(Arc::new(Day {
+            from: 86_400_000_000,
+            width: 86_400_000_000,
+            until: 172_800_000_000,
+            accounts: vec![Share {
+                payer: Payer::default(),
+                used: cores(u128::MAX),
+            }],
+        })),
         Kind::Account(Box::new(eddy_wire::account::Changed {
             userid: 3,
             change: eddy_wire::account::Change::User {
@@ -294,6 +305,29 @@ fn what_a_record_implies_is_a_line_of_it_and_folded_after_it() {
     assert_eq!(folded.seqs, [1, 2, 3, 4].map(Seq));
 }
 
+fn cores(cores: u128) -> Amounts {
+    Amounts {
+        cores,
+        ..Amounts::default()
+    }
+}
+
+fn tally() -> Tally {
+    Tally {
+        since: Time(3),
+        accounts: vec![Account {
+            payer: Payer::default(),
+            stretches: vec![Stretch {
+                from: 0,
+                width: 60_000_000,
+                used: cores(9),
+            }],
+        }],
+        uncharged: cores(2),
+        ..Tally::default()
+    }
+}
+
 #[test]
 fn a_grant_that_passes_its_job_is_two_lines() {
     let passed = Kind::Alloc(Arc::new(Grant {
@@ -350,7 +384,7 @@ fn an_event_of_a_newer_version_or_without_its_jobspec_is_refused_by_name() {
     let newer = Kind::decode("start", EVENT_VERSION + 1, "", nowhere).expect_err("newer");
     assert_eq!(
         newer.to_string(),
-        "event `start` has version 4; this build reads up to 3"
+        "event `start` has version 5; this build reads up to 4"
     );
     let unknown = Kind::decode("stat", 1, "", nowhere).expect_err("unknown");
     assert_eq!(

@@ -3,13 +3,18 @@
 //! Wide enough to be few, narrow enough that a policy that forgets by half in days reads the same
 //! from them as from every job. Stretches are aligned to 1970, the widest to the months of the calendar, and the
 //! wider are made of the narrower, so nothing is ever divided and no year begins within one.
+//!
+//! What was charged in days that are over is closed: it is in records of its own, one for a day or a month, and a
+//! summary has the rest. What is charged to such a day later is open until the next day is closed.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use eddy_wire::account::Period;
+use eddy_wire::id::Seq;
 use eddy_wire::time::{MICROS, Time};
-use eddy_wire::usage::{Account, Amounts, Payer, Stretch};
+use eddy_wire::usage::{Account, Amounts, Day, Payer, Share, Stretch};
 
 use crate::limits::beginning;
 
@@ -20,7 +25,9 @@ const DAY: i64 = 24 * HOUR;
 const BEYOND: i64 = 31;
 
 /// How old a stretch may be, and how wide it is then; anything older is a month.
-const WIDTHS: [(i64, i64); 3] = [(HOUR, MINUTE), (3 * DAY, HOUR), (400 * DAY, DAY)];
+const WIDTHS: [(i64, i64); 3] = [(HOUR, MINUTE), (OPEN, HOUR), (400 * DAY, DAY)];
+/// A day that ended so long ago is closed.
+const OPEN: i64 = 3 * DAY;
 
 /// Where the stretch begins that `at` is in if it is so old, and how wide it is.
 fn stretch(at: i64, age: i64) -> (i64, i64) {
@@ -34,8 +41,27 @@ fn stretch(at: i64, age: i64) -> (i64, i64) {
     }
 }
 
-/// By beginning, then by width, the wider first.
-type Stretches = BTreeMap<(i64, Reverse<i64>), Amounts>;
+/// Beginning and width, the wider first.
+type Key = (i64, Reverse<i64>);
+type Stretches = BTreeMap<Key, Amounts>;
+
+/// The stretch that what was used in this one is told by then.
+fn widened(key: Key, now: i64) -> Key {
+    let (mut from, Reverse(mut width)) = key;
+    loop {
+        let (begin, wider) = stretch(from, now - from);
+        // One of an earlier version may be as wide, and begin anywhere in a month.
+        if wider <= width {
+            return (from, Reverse(width));
+        }
+        (from, width) = (begin, wider);
+    }
+}
+
+fn add(stretches: &mut Stretches, key: Key, used: Amounts) {
+    let before = stretches.entry(key).or_default();
+    *before = before.plus(used);
+}
 
 /// The books.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,24 +69,41 @@ pub(super) struct Books {
     of: BTreeMap<Payer, Own>,
     /// The sum of all stretches of all payers.
     total: Amounts,
+    /// The stretches that are closed, and the record that each is in.
+    closed: BTreeMap<Key, Seq>,
+    /// Records of closed stretches since the last summary: they count from the next on.
+    said: Vec<(Seq, Arc<Day>)>,
 }
 
 /// What one payer was charged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
+    open: Part,
+    closed: Part,
+    /// In which hour the open stretches were widened last.
+    widened: i64,
+}
+
+/// Stretches, and their sum, so that nobody adds up a year of them for an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Part {
     stretches: Stretches,
-    /// Their sum, so that nobody adds up a year of them for an answer.
     total: Amounts,
 }
 
-impl Own {
-    fn add(&mut self, from: i64, width: i64, used: Amounts) {
-        add(&mut self.stretches, from, width, used);
+impl Part {
+    fn add(&mut self, key: Key, used: Amounts) {
+        add(&mut self.stretches, key, used);
         self.total = self.total.plus(used);
     }
 
-    /// What was used in stretches that did not begin before then; without a time all of it.
-    pub fn since(&self, since: Option<Time>) -> Amounts {
+    fn remove(&mut self, key: Key) {
+        if let Some(used) = self.stretches.remove(&key) {
+            self.total = self.total.less(used);
+        }
+    }
+
+    fn since(&self, since: Option<Time>) -> Amounts {
         let Some(since) = since else {
             return self.total;
         };
@@ -68,22 +111,47 @@ impl Own {
         let used = self.stretches.range(first..).map(|(_, used)| *used);
         used.fold(Amounts::default(), Amounts::plus)
     }
+
+    /// The same by then.
+    fn widened(&self, now: i64) -> Stretches {
+        let mut wider = Stretches::new();
+        for (key, used) in &self.stretches {
+            add(&mut wider, widened(*key, now), *used);
+        }
+        wider
+    }
+}
+
+impl Own {
+    fn charge(&mut self, from: Time, to: Time, held: Amounts) {
+        // So that minutes and hours are few however long there is no summary.
+        let hour = to.0.div_euclid(HOUR);
+        if hour > self.widened {
+            self.widened = hour;
+            self.open.stretches = self.open.widened(to.0);
+        }
+        // Each turn goes to the end of a stretch, of which few are narrow.
+        let mut at = from.0;
+        while at < to.0 {
+            let (begin, width) = stretch(at, to.0 - at);
+            let end = (begin + width).min(to.0);
+            let used = held.over(Time(end) - Time(at));
+            self.open.add((begin, Reverse(width)), used);
+            at = end;
+        }
+    }
+
+    fn total(&self) -> Amounts {
+        self.open.total.plus(self.closed.total)
+    }
+
+    /// What was used in stretches that did not begin before then; without a time all of it.
+    pub fn since(&self, since: Option<Time>) -> Amounts {
+        self.open.since(since).plus(self.closed.since(since))
+    }
 }
 
 impl Books {
-    /// Those that a summary has.
-    pub fn of(accounts: &[Account]) -> Books {
-        let mut books = Books::default();
-        for account in accounts {
-            let own = books.of.entry(account.payer.clone()).or_default();
-            for stretch in &account.stretches {
-                own.add(stretch.from, stretch.width, stretch.used);
-                books.total = books.total.plus(stretch.used);
-            }
-        }
-        books
-    }
-
     /// Charges what was held from then to then.
     pub fn charge(&mut self, payer: &Payer, from: Time, to: Time, held: Amounts) {
         if to <= from {
@@ -93,53 +161,145 @@ impl Books {
             Some(own) => own,
             None => self.of.entry(payer.clone()).or_default(),
         };
-        // Each turn goes to the end of a stretch, of which few are narrow.
-        let mut at = from.0;
-        while at < to.0 {
-            let (begin, width) = stretch(at, to.0 - at);
-            let end = (begin + width).min(to.0);
-            let used = held.over(Time(end) - Time(at));
-            own.add(begin, width, used);
-            self.total = self.total.plus(used);
-            at = end;
-        }
+        own.charge(from, to, held);
+        self.total = self.total.plus(held.over(to - from));
     }
 
-    /// Everything, as a summary of that time keeps it.
-    pub fn accounts(&self, now: Time) -> Vec<Account> {
-        let account = |(payer, own): (&Payer, &Own)| {
-            let mut wider = Stretches::new();
-            for ((from, own), used) in &own.stretches {
-                let (begin, width) = match stretch(*from, now.0 - from) {
-                    (begin, width) if width > own.0 => (begin, width),
-                    // One of an earlier version may be as wide, and begin anywhere in a month.
-                    _ => (*from, own.0),
-                };
-                add(&mut wider, begin, width, *used);
-            }
-            let stretches = wider.into_iter().map(|((from, width), used)| Stretch {
-                from,
-                width: width.0,
-                used,
-            });
+    /// Everything, as a summary of that time keeps it: the days to be said before it, and the rest.
+    pub fn summary(&self, now: Time) -> (Vec<Day>, Vec<Account>) {
+        let open = self.of.iter().map(|(payer, own)| {
+            let stretches = own.open.widened(now.0);
+            (payer, stretches)
+        });
+        let mut open: Vec<(&Payer, Stretches)> = open.collect();
+        let days = match self.is_closing(now, &open) {
+            true => self.close(now, &mut open),
+            false => Vec::new(),
+        };
+        open.retain(|(_, stretches)| !stretches.is_empty());
+        let accounts = open.into_iter().map(|(payer, stretches)| {
+            let stretches = stretches.into_iter().map(|(key, used)| told(key, used));
             Account {
                 payer: payer.clone(),
                 stretches: stretches.collect(),
             }
-        };
-        self.of.iter().map(account).collect()
+        });
+        (days, accounts.collect())
     }
 
+    /// Whether a day is over that was not closed, or one that is closed has become so old that it is told as part
+    /// of its month. What is charged late to others is no reason: their records are long.
+    fn is_closing(&self, now: Time, open: &[(&Payer, Stretches)]) -> bool {
+        let mut open = open.iter().flat_map(|(_, stretches)| stretches.keys());
+        let is_new = |key: &&Key| is_over(**key, now) && !self.closed.contains_key(*key);
+        let mut closed = self.closed.keys();
+        open.any(|key| is_new(&key)) || closed.any(|key| widened(*key, now.0) != *key)
+    }
+
+    /// What is over of what is open goes with what is closed of the same stretches.
+    fn close(&self, now: Time, open: &mut [(&Payer, Stretches)]) -> Vec<Day> {
+        let mut until: BTreeMap<Key, i64> = BTreeMap::new();
+        for key in self.closed.keys() {
+            let wider = widened(*key, now.0);
+            if wider != *key {
+                let until = until.entry(wider).or_insert(wider.0);
+                *until = (*until).max(key.0 + key.1.0);
+            }
+        }
+        let keys = open.iter().flat_map(|(_, stretches)| stretches.keys());
+        let over: BTreeSet<Key> = keys.filter(|key| is_over(**key, now)).copied().collect();
+        for key in over {
+            until.entry(key).or_insert(key.0);
+        }
+        let mut shares: BTreeMap<Key, Vec<Share>> = BTreeMap::new();
+        for (payer, stretches) in open {
+            let mut own = Stretches::new();
+            for (key, used) in &self.of[*payer].closed.stretches {
+                let wider = widened(*key, now.0);
+                if until.contains_key(&wider) {
+                    add(&mut own, wider, *used);
+                }
+            }
+            stretches.retain(|key, used| {
+                let stays = !is_over(*key, now);
+                if !stays {
+                    add(&mut own, *key, *used);
+                }
+                stays
+            });
+            for (key, used) in own {
+                let payer = payer.clone();
+                shares.entry(key).or_default().push(Share { payer, used });
+            }
+        }
+        let day = |(key, accounts): (Key, Vec<Share>)| Day {
+            from: key.0,
+            width: key.1.0,
+            until: until[&key],
+            accounts,
+        };
+        shares.into_iter().map(day).collect()
+    }
+
+    /// A record of a stretch that is closed.
+    pub fn said(&mut self, seq: Seq, day: &Arc<Day>) {
+        self.said.push((seq, Arc::clone(day)));
+    }
+
+    /// As a summary of that time and the days before it say.
+    pub fn restore(&mut self, t: Time, accounts: &[Account]) {
+        for (seq, day) in std::mem::take(&mut self.said) {
+            self.put(seq, &day);
+        }
+        for own in self.of.values_mut() {
+            own.open = Part::default();
+        }
+        for account in accounts {
+            let own = self.of.entry(account.payer.clone()).or_default();
+            for Stretch { from, width, used } in &account.stretches {
+                own.open.add((*from, Reverse(*width)), *used);
+            }
+        }
+        self.of.retain(|_, own| {
+            own.widened = t.0.div_euclid(HOUR);
+            !own.open.stretches.is_empty() || !own.closed.stretches.is_empty()
+        });
+        let totals = self.of.values().map(Own::total);
+        self.total = totals.fold(Amounts::default(), Amounts::plus);
+    }
+
+    /// Takes a stretch as closed, in place of those that are part of it.
+    fn put(&mut self, seq: Seq, day: &Day) {
+        let key = (day.from, Reverse(day.width));
+        let begun = self.closed.range((day.from, Reverse(i64::MAX))..);
+        let begun = begun.map(|(key, _)| *key);
+        let parts = begun.take_while(|(from, _)| *from < day.until);
+        let parts = parts.filter(|(_, width)| width.0 < day.width);
+        let gone: Vec<Key> = parts.chain([key]).collect();
+        for own in self.of.values_mut() {
+            gone.iter().for_each(|key| own.closed.remove(*key));
+        }
+        for key in gone {
+            self.closed.remove(&key);
+        }
+        for Share { payer, used } in &day.accounts {
+            let own = self.of.entry(payer.clone()).or_default();
+            own.closed.add(key, *used);
+        }
+        self.closed.insert(key, seq);
+    }
+
+    /// The records of what is closed.
+    pub fn live(&self) -> impl Iterator<Item = Seq> {
+        let said = self.said.iter().map(|(seq, _)| *seq);
+        self.closed.values().copied().chain(said)
+    }
+
+    /// What was charged by stretches: to one that is closed some of it may be open.
     pub fn stretches(&self) -> impl Iterator<Item = (&Payer, Stretch)> {
         self.of.iter().flat_map(|(payer, own)| {
-            own.stretches.iter().map(move |((from, width), used)| {
-                let stretch = Stretch {
-                    from: *from,
-                    width: width.0,
-                    used: *used,
-                };
-                (payer, stretch)
-            })
+            let all = own.closed.stretches.iter().chain(&own.open.stretches);
+            all.map(move |(key, used)| (payer, told(*key, *used)))
         })
     }
 
@@ -154,87 +314,14 @@ impl Books {
     }
 }
 
-fn add(stretches: &mut Stretches, from: i64, width: i64, used: Amounts) {
-    let key = (from, Reverse(width));
-    let before = stretches.entry(key).or_default();
-    *before = before.plus(used);
+/// Whether it is of days that are to be closed.
+fn is_over((from, width): Key, now: Time) -> bool {
+    width.0 >= DAY && from.saturating_add(width.0) <= now.0 - OPEN
+}
+
+fn told((from, Reverse(width)): Key, used: Amounts) -> Stretch {
+    Stretch { from, width, used }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is told by sums that are kept is what adding all up gives.
-    #[test]
-    fn sums_that_are_kept_are_those_of_all_stretches() {
-        let sum = |books: &Books, user: Option<u32>, since: i64| {
-            let of_it = |(payer, stretch): &(&Payer, Stretch)| {
-                stretch.from >= since && user.is_none_or(|user| payer.user == user)
-            };
-            let all = books.stretches().filter(of_it);
-            let used = all.map(|(_, stretch)| stretch.used);
-            used.fold(Amounts::default(), Amounts::plus)
-        };
-        let held = Amounts {
-            cores: 3,
-            memory: 5,
-            ..Amounts::default()
-        };
-        let mut books = Books::default();
-        for at in 0..300_i64 {
-            let payer = Payer {
-                user: (at % 3) as u32,
-                ..Payer::default()
-            };
-            let (from, to) = (Time(at * 7 * HOUR), Time(at * 7 * HOUR + at * 400 * MINUTE));
-            books.charge(&payer, from, to, held);
-        }
-        for books in [Books::of(&books.accounts(Time(90 * DAY))), books] {
-            assert_eq!(books.total(), sum(&books, None, i64::MIN));
-            for (payer, own) in books.payers() {
-                let user = Some(payer.user);
-                assert_eq!(own.since(None), sum(&books, user, i64::MIN));
-                for hour in [0, 1, 500, 1_000, 2_099] {
-                    let since = hour * HOUR;
-                    assert_eq!(own.since(Some(Time(since))), sum(&books, user, since));
-                }
-            }
-        }
-    }
-
-    /// A budget of a year, a quarter or a month counts by where stretches begin: what was used in one is in a
-    /// stretch of that one for ever.
-    #[test]
-    fn no_period_of_the_calendar_begins_within_an_old_stretch() {
-        let payer = Payer {
-            account: None,
-            user: 1,
-            qos: None,
-            queue: None,
-        };
-        let one = Amounts {
-            cores: 1,
-            ..Amounts::default()
-        };
-        for day in (15_000..22_000).step_by(5) {
-            let (from, to) = (Time(day * DAY), Time((day + 1) * DAY));
-            let mut books = Books::default();
-            books.charge(&payer, from, to, one);
-            for age in [1, 401, 2_000] {
-                let now = Time(to.0 + age * DAY);
-                let accounts = books.accounts(now);
-                for period in [Period::Month, Period::Quarter, Period::Year] {
-                    let begin = beginning(period, day) * DAY;
-                    let of_it = |stretch: &&Stretch| {
-                        beginning(period, stretch.from.div_euclid(DAY)) * DAY == begin
-                    };
-                    let stretches = accounts[0].stretches.iter().filter(of_it);
-                    let used: u128 = stretches.map(|stretch| stretch.used.cores).sum();
-                    assert_eq!(used, DAY as u128, "{day} {age} {period:?}");
-                }
-                // What was summed up once is summed up no further.
-                assert_eq!(Books::of(&accounts).accounts(now), accounts);
-            }
-        }
-    }
-}
+mod tests;

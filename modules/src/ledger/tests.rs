@@ -1,7 +1,5 @@
 //! Charges of small histories, and that a summary stands for them.
 
-use std::sync::Arc;
-
 use eddy_wire::event::{Basis, Entry, Event, Exception, Final, Requeue, Waitable};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, Rank};
@@ -235,7 +233,8 @@ fn a_summary_stands_for_all_before_it() {
     }
     told.tell(20_000, 4, submit("b"));
     told.tell(20_001, 4, alloc(&nodes(1, 2)));
-    let summary = told.ledger.summary(Time(90_000 * SECOND));
+    let (days, summary) = told.ledger.summary(Time(90_000 * SECOND));
+    assert!(days.is_empty(), "none is over for so long");
     let text = serde_json::to_string(&summary).expect("JSON");
     assert_eq!(serde_json::from_str::<Tally>(&text).expect("read"), summary);
     let before = told.report(90_000);
@@ -267,9 +266,14 @@ fn a_long_run_is_few_stretches_and_their_sum_is_exact() {
     let count = books.stretches().count();
     assert!(count < 700, "{count} stretches");
     let later = Time(to.0 + 500 * 86_400 * SECOND);
-    let wider = Books::of(&books.accounts(later));
+    let (days, rest) = books.summary(later);
+    assert!(days.len() < 50 && rest.is_empty());
+    let mut wider = Books::default();
+    for (seq, day) in (1..).zip(days) {
+        wider.said(Seq(seq), &Arc::new(day));
+    }
+    wider.restore(later, &rest);
     assert_eq!(wider.total(), books.total());
-    assert!(wider.stretches().count() < 50);
 }
 
 #[test]
@@ -310,4 +314,42 @@ fn what_is_kept_and_unused_is_counted_apart_from_the_beginning_to_the_end() {
     // Rank 0 but for the job, rank 1 but while it was drained, and rank 1 until that was deleted.
     let reserved = (5 + 15) * 4 + (10 + 10) * 4 + 5 * 4;
     assert_eq!(seconds, [reserved, 30 * 4, 10 * 4 + 10 * 4]);
+}
+
+/// The mark of a year's use, with a start from what it leaves.
+#[test]
+fn a_start_reads_closed_days_and_the_summary_and_tells_the_same() {
+    let day = 86_400;
+    let mut told = Told::begun();
+    for job in 1..=40_u64 {
+        let begin = job as i64 * 11 * day;
+        told.tell(begin, job, submit("a"));
+        told.tell(begin, job, alloc(&nodes(1, 2)));
+        told.tell(begin + 2 * day + 77, job, Kind::Free);
+        told.tell(begin + 2 * day + 77, job, Kind::Clean);
+        let at = begin + 5 * day;
+        let (days, summary) = told.ledger.summary(Time(at * SECOND));
+        for one in days {
+            told.tell(at, 0, Kind::UsageDay(Arc::new(one)));
+        }
+        told.tell(at, 0, Kind::Usage(Box::new(summary)));
+    }
+    let mut live = Vec::new();
+    told.ledger.live(&mut live);
+    let mut again = Ledger::default();
+    for record in &told.records {
+        let name = record.event.kind.name();
+        let is_kept = match name {
+            "usage" | "usage-day" => live.contains(&record.seq),
+            _ => record.event.job.is_none(),
+        };
+        if is_kept {
+            again.apply(record);
+        }
+    }
+    assert_eq!(report(&again, 500 * day), told.report(500 * day));
+    assert_eq!(
+        core_seconds(told.report(500 * day).rows[0].charged),
+        80 * (2 * day as u128 + 77)
+    );
 }

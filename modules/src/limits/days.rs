@@ -6,11 +6,13 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 use eddy_wire::account::{Period, STANDBY};
 use eddy_wire::held::Stay;
 use eddy_wire::time::{MICROS, Time};
-use eddy_wire::usage::{Account, Payer};
+use eddy_wire::usage::{Account, Day, Payer};
 
 use super::Whose;
 
@@ -41,13 +43,28 @@ pub(super) enum Counted {
 /// Core-microseconds by day since 1970.
 #[derive(Debug, Default)]
 pub(super) struct Days {
-    of: BTreeMap<Payer, BTreeMap<i64, u128>>,
+    /// What is in no record of a day that is closed.
+    open: Part,
+    closed: Part,
+    /// Records of closed days since the last summary: they count from the next on.
+    said: Vec<Arc<Day>>,
+}
+
+/// Beginning in days and width in microseconds, or none where it is of a summary or counted here.
+type Key = (i64, i64);
+
+#[derive(Debug, Default)]
+struct Part {
+    of: BTreeMap<Payer, BTreeMap<Key, u128>>,
     sums: OnceCell<Sums>,
 }
 
 /// The same by whose budgets they are of.
 #[derive(Debug, Default)]
-pub(super) struct Sums(BTreeMap<Whose, BTreeMap<i64, Spent>>);
+struct Sums(BTreeMap<Whose, BTreeMap<i64, Spent>>);
+
+/// Of what is open and of what is closed.
+pub(super) struct AllSums<'d>([&'d Sums; 2]);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
@@ -56,24 +73,33 @@ struct Spent {
 }
 
 impl Days {
-    /// Those that a summary of the ledger has.
-    pub fn of(accounts: &[Account]) -> Days {
-        let mut days = Days::default();
+    /// As a summary of the ledger and the days before it say.
+    pub fn restore(&mut self, accounts: &[Account]) {
+        self.open = Part::default();
         for account in accounts
             .iter()
             .filter(|account| !account.stretches.is_empty())
         {
-            let own = days.of.entry(account.payer.clone()).or_default();
+            let own = self.open.of.entry(account.payer.clone()).or_default();
             for stretch in &account.stretches {
-                *own.entry(stretch.from.div_euclid(DAY)).or_default() += stretch.used.cores;
+                let day = (stretch.from.div_euclid(DAY), 0);
+                *own.entry(day).or_default() += stretch.used.cores;
             }
         }
-        days
+        for day in std::mem::take(&mut self.said) {
+            self.closed.put(&day);
+        }
+    }
+
+    /// A record of a day that is closed.
+    pub fn said(&mut self, day: &Arc<Day>) {
+        self.said.push(Arc::clone(day));
     }
 
     /// Whose budgets they are of is another matter than before.
     pub fn recount(&mut self) {
-        self.sums.take();
+        self.open.sums.take();
+        self.closed.sums.take();
     }
 
     /// Cores were held for a stretch of time by one whose use is of these budgets.
@@ -82,42 +108,92 @@ impl Days {
         if cores == 0 {
             return;
         }
-        let own = self.of.entry(payer.clone()).or_default();
-        let mut sums = self.sums.take();
+        let Part { of, sums: summed } = &mut self.open;
+        let own = of.entry(payer.clone()).or_default();
+        let mut sums = summed.take();
         let oldest = to.0.div_euclid(DAY) - DAYS_MAX;
         let mut at = from.0.max(oldest * DAY);
         while at < to.0 {
             let day = at.div_euclid(DAY);
             let end = ((day + 1) * DAY).min(to.0);
             let used = cores * (end - at).unsigned_abs() as u128;
-            *own.entry(day).or_default() += used;
+            *own.entry((day, 0)).or_default() += used;
             if let Some(sums) = &mut sums {
                 sums.add(payer, whose, (day, used));
             }
             at = end;
         }
-        trim(own, oldest);
+        trim(own, (oldest, 0));
         if own.is_empty() {
-            self.of.remove(payer);
+            of.remove(payer);
         }
         if let Some(mut sums) = sums {
             whose.iter().for_each(|whose| sums.trim(whose, oldest));
-            self.sums.set(sums).expect("they were just taken");
+            summed.set(sums).expect("they were just taken");
         }
     }
 
     /// What was used of budgets, where a payer's use is of these.
-    pub fn sums(&self, budgets_of: impl Fn(&Payer) -> Vec<Whose>) -> &Sums {
+    pub fn sums(&self, budgets_of: impl Fn(&Payer) -> Vec<Whose>) -> AllSums<'_> {
+        AllSums([self.open.sums(&budgets_of), self.closed.sums(&budgets_of)])
+    }
+}
+
+impl Part {
+    /// Takes a stretch in place of those that are part of it.
+    fn put(&mut self, day: &Day) {
+        self.sums.take();
+        let (key, until) = (
+            (day.from.div_euclid(DAY), day.width),
+            day.until.div_euclid(DAY),
+        );
+        let is_part = |of: &Key| (key.0..until).contains(&of.0) && of.1 < key.1;
+        for own in self.of.values_mut() {
+            own.remove(&key);
+            if until > key.0 {
+                own.retain(|of, _| !is_part(of));
+            }
+            trim(own, (key.0 - DAYS_MAX, 0));
+        }
+        for share in day.accounts.iter().filter(|share| share.used.cores > 0) {
+            let own = self.of.entry(share.payer.clone()).or_default();
+            own.insert(key, share.used.cores);
+        }
+        self.of.retain(|_, own| !own.is_empty());
+    }
+
+    fn sums(&self, budgets_of: impl Fn(&Payer) -> Vec<Whose>) -> &Sums {
         self.sums.get_or_init(|| {
             let mut sums = Sums::default();
             for (payer, days) in &self.of {
                 let whose = budgets_of(payer);
-                for (day, used) in days {
+                for ((day, _), used) in days {
                     sums.add(payer, &whose, (*day, *used));
                 }
             }
             sums
         })
+    }
+}
+
+impl AllSums<'_> {
+    /// What was used of a budget in a period.
+    pub fn used_in(
+        &self,
+        whose: &Whose,
+        counted: Counted,
+        period: Period,
+        (now, back): (Time, Back),
+    ) -> u128 {
+        let begin = beginning(period, now.0.div_euclid(DAY));
+        let days = match back {
+            Back::Now => begin..i64::MAX,
+            Back::One => beginning(period, begin - 1)..begin,
+        };
+        let parts = self.0.iter();
+        parts
+            .map(|sums| sums.used_on(whose, counted, days.clone()))
+            .sum()
     }
 }
 
@@ -147,21 +223,9 @@ impl Sums {
         }
     }
 
-    /// What was used of a budget in a period.
-    pub fn used_in(
-        &self,
-        whose: &Whose,
-        counted: Counted,
-        period: Period,
-        (now, back): (Time, Back),
-    ) -> u128 {
-        let begin = beginning(period, now.0.div_euclid(DAY));
-        let (begin, end) = match back {
-            Back::Now => (begin, i64::MAX),
-            Back::One => (beginning(period, begin - 1), begin),
-        };
-        let days = self.0.get(whose);
-        let spent = days.into_iter().flat_map(|days| days.range(begin..end));
+    fn used_on(&self, whose: &Whose, counted: Counted, days: Range<i64>) -> u128 {
+        let own = self.0.get(whose);
+        let spent = own.into_iter().flat_map(|own| own.range(days.clone()));
         spent
             .map(|(_, spent)| match counted {
                 Counted::All => spent.all,
@@ -171,7 +235,7 @@ impl Sums {
     }
 }
 
-fn trim<T>(days: &mut BTreeMap<i64, T>, oldest: i64) {
+fn trim<K: Ord, T>(days: &mut BTreeMap<K, T>, oldest: K) {
     while days.first_key_value().is_some_and(|(day, _)| *day < oldest) {
         days.pop_first();
     }
@@ -227,7 +291,7 @@ fn first_of(year: i64, month: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use eddy_wire::account::Name;
-    use eddy_wire::usage::Amounts;
+    use eddy_wire::usage::{Amounts, Share, Stretch};
     use proptest::prelude::*;
 
     use super::*;
@@ -256,14 +320,14 @@ mod tests {
     }
 
     /// By a walk over all payers.
-    fn anew(days: &Days, whose: &Whose, counted: Counted, span: std::ops::Range<i64>) -> u128 {
-        let theirs = days.of.iter().filter(|(payer, _)| {
+    fn anew(days: &Days, whose: &Whose, counted: Counted, span: Range<i64>) -> u128 {
+        let theirs = days.open.of.iter().filter(|(payer, _)| {
             let stands_by = payer.qos.is_some();
             let counts = counted == Counted::All || !stands_by;
             counts && budgets_of(payer).contains(whose)
         });
         theirs
-            .flat_map(|(_, days)| days.range(span.clone()))
+            .flat_map(|(_, days)| days.range((span.start, 0)..(span.end, 0)))
             .map(|(_, used)| used)
             .sum()
     }
@@ -312,6 +376,65 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Closed days, of which some was charged late, and a month of them.
+    #[test]
+    fn what_is_closed_counts_as_what_is_open() {
+        let whom = payer((true, 1, false));
+        let used = |cores: u64| Amounts {
+            cores: u128::from(cores),
+            ..Amounts::default()
+        };
+        let closed = |from: i64, days: i64, until: i64, cores: u64| {
+            Arc::new(Day {
+                from: from * DAY,
+                width: days * DAY,
+                until: until * DAY,
+                accounts: vec![Share {
+                    payer: whom.clone(),
+                    used: used(cores),
+                }],
+            })
+        };
+        let open = |day: i64, cores: u64| Account {
+            payer: whom.clone(),
+            stretches: vec![Stretch {
+                from: day * DAY,
+                width: DAY,
+                used: used(cores),
+            }],
+        };
+        // 2026-11-26, and days of that month and of October.
+        let now = 20_783;
+        let mut days = Days::default();
+        for day in [
+            closed(now - 5, 1, now - 4, 7),
+            closed(now - 40, 1, now - 39, 100),
+        ] {
+            days.said(&day);
+        }
+        let month = |days: &Days, back| {
+            let whose = Whose::User(1);
+            let at = (Time(now * DAY), back);
+            days.sums(budgets_of)
+                .used_in(&whose, Counted::All, Period::Month, at)
+        };
+        assert_eq!(month(&days, Back::Now), 0, "no summary leaves it out yet");
+        days.restore(&[open(now - 5, 1), open(now, 2)]);
+        assert_eq!(
+            [Back::Now, Back::One].map(|back| month(&days, back)),
+            [10, 100]
+        );
+        // The day again with what came late, and October as one, with what was that one's.
+        let october = beginning(Period::Month, now - 40);
+        days.said(&closed(now - 5, 1, now - 5, 8));
+        days.said(&closed(october, 31, october + 31, 103));
+        days.restore(&[open(now, 2)]);
+        assert_eq!(
+            [Back::Now, Back::One].map(|back| month(&days, back)),
+            [10, 103]
+        );
     }
 
     #[test]

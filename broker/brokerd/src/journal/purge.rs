@@ -1,7 +1,7 @@
 //! Forgetting old finished jobs, a bounded number per commit. The store calls it inside a commit's
-//! transaction. It never touches a record of the instance itself, of a job that has no row, or of one
-//! that ended after the last mark: what is summed up of jobs is recorded with a mark, so of such a job
-//! it would be known from nothing any more.
+//! transaction. It never touches a record of the instance itself (`summaries` forgets some), of a job
+//! that has no row, or of one that ended after the last mark: what is summed up of jobs is recorded
+//! with a mark, so of such a job it would be known from nothing any more.
 //!
 //! What is purged leaves a hole: the range of its sequences and the running sum at its end, so that
 //! the chain goes on and every missing sequence is accounted for. Neighbouring holes become one.
@@ -70,10 +70,7 @@ pub(super) fn purge(conn: &Connection, purge: &Purge, finished: u64) -> rusqlite
         gone.extend(forget(conn, victim)?);
     }
     gone.sort_unstable();
-    for &(first, last) in &sequences::runs(&gone.iter().map(|g| g.0).collect::<Vec<_>>()) {
-        let at = gone.partition_point(|g| g.0 < last);
-        add_hole(conn, first, last, gone[at].1)?;
-    }
+    leave_holes(conn, &gone)?;
     drop_blobs(conn, &gone)?;
     conn.prepare_cached(
         "UPDATE purged SET jobs = jobs + ?1, last_job = max(last_job, ?2),
@@ -133,6 +130,16 @@ fn forget(conn: &Connection, victim: &Victim) -> rusqlite::Result<Vec<(u64, u32)
         gone.extend(sum.map(|sum| (seq, sum as u32)));
     }
     Ok(gone)
+}
+
+/// Notes that these records are gone on purpose, ascending, with their sums.
+pub(super) fn leave_holes(conn: &Connection, gone: &[(u64, u32)]) -> rusqlite::Result<()> {
+    let seqs: Vec<u64> = gone.iter().map(|g| g.0).collect();
+    for &(first, last) in &sequences::runs(&seqs) {
+        let at = gone.partition_point(|g| g.0 < last);
+        add_hole(conn, first, last, gone[at].1)?;
+    }
+    Ok(())
 }
 
 /// Notes that `first..=last` are gone on purpose, joined with the holes on both sides.

@@ -20,7 +20,7 @@ use super::chain::Head;
 use super::lock::sync_dir;
 use super::open::{DATABASE, OpenError, Sync};
 use super::verify::{self, Fault, Stored, Verified};
-use super::{named, schema, sequences};
+use super::{named, schema, sequences, summaries};
 
 const FILLING: &str = "recovering.db";
 
@@ -306,7 +306,10 @@ fn fill(old: &Connection, new: &Connection) -> rusqlite::Result<()> {
         row.get::<_, i64>(1).map(|last| last as u64 <= whole)
     })?;
     copy_rows(old, new, PURGED, &mut |_| Ok(true))?;
-    copy_rows(old, new, META, &mut |_| Ok(true))?;
+    // What is noted of summaries is of some that may be no more.
+    copy_rows(old, new, META, &mut |row| {
+        row.get::<_, String>(0).map(|key| !summaries::is_note(&key))
+    })?;
     copy_rows(old, new, JOBS, &mut |row| {
         let events = sequences::from_json(&row.get::<_, String>(7)?);
         Ok(events.is_some_and(|events| events.last().is_none_or(|&last| last <= whole)))

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::chain::{Chain, Fields, Head};
 use super::schema::{self, generation};
-use super::{BLOB_BYTES_MAX, Batch, Blob, Finished, Mark, Row, purge, sequences};
+use super::{BLOB_BYTES_MAX, Batch, Blob, Finished, Mark, Row, purge, sequences, summaries};
 
 /// Why a commit did not happen. Nothing of it is in the journal.
 #[derive(Debug, Error)]
@@ -185,8 +185,10 @@ impl Store {
             self.put_finished(&batch.finished)?;
         }
         // Only the last mark counts, and its list may be long.
-        if let Some(mark) = group.iter().rev().find_map(|batch| batch.mark.as_ref()) {
-            self.put_mark(mark)?;
+        let mut latest = group.iter().rev();
+        let marked = latest.find_map(|batch| Some((batch.mark.as_ref()?, &batch.summaries)));
+        if let Some((mark, summaries)) = marked {
+            self.put_mark(mark, summaries)?;
         }
         // Behind it: what waited for a mark goes with it.
         for limits in group.iter().filter_map(|batch| batch.purge.as_ref()) {
@@ -266,7 +268,7 @@ impl Store {
         Ok(outcome)
     }
 
-    fn put_mark(&self, mark: &Mark) -> Result<(), CommitError> {
+    fn put_mark(&self, mark: &Mark, standing: &[u64]) -> Result<(), CommitError> {
         let ascends = mark.live.windows(2).all(|pair| pair[0] < pair[1]);
         let inside = mark.live.first().is_none_or(|&first| first > 0)
             && mark.live.last().is_none_or(|&last| last <= mark.seq);
@@ -285,7 +287,8 @@ impl Store {
             };
             // A purged record cannot carry a mark; the one before stays.
             let Some(sum) = sum else { return Ok(()) };
-            write_mark(&self.conn, mark, sum)
+            write_mark(&self.conn, mark, sum)?;
+            summaries::retire(&self.conn, standing)
         };
         write().map_err(|e| CommitError::of(&self.conn, e))
     }

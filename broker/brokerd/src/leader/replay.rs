@@ -74,6 +74,9 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
                 if let Some(job) = record.event.job {
                     known.holds(job, &record.event.kind);
                 }
+                if record.event.kind.sums_up() {
+                    known.summaries.insert(row.seq);
+                }
                 if let Kind::ResourceDefine(inventory, basis) = &record.event.kind {
                     known.inventory = Some(Arc::clone(inventory));
                     known.removed.clone_from(&basis.removed);

@@ -10,7 +10,7 @@
 //! ([`super::rows`] writes those that a killed leader leaves).
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,6 +79,8 @@ pub struct Store {
     /// Submission keys of jobs that have no derived row yet.
     keys: HashMap<JobId, Uuid>,
     last_job: JobId,
+    /// Records that sum up what was used, those among them that the last mark rests on.
+    summaries: BTreeSet<u64>,
     unmarked: u64,
     live: u64,
     purging: Purging,
@@ -128,6 +130,8 @@ pub struct Known {
     pub keys: HashMap<JobId, Uuid>,
     /// The highest job number ever given.
     pub last_job: JobId,
+    /// Records that sum up what was used.
+    pub summaries: BTreeSet<u64>,
     /// How many records were replayed.
     pub replayed: u64,
     /// The inventory recorded last.
@@ -210,6 +214,7 @@ impl Store {
             durable: 0,
             keys: known.keys,
             last_job: known.last_job,
+            summaries: known.summaries,
             // What was replayed counts, so that a leader that keeps being
             // killed does not read more and more.
             unmarked: known.replayed,
@@ -251,6 +256,9 @@ impl Store {
             job = event.job.map(|job| job.0),
             name = event.kind.name()
         );
+        if event.kind.sums_up() {
+            self.summaries.insert(seq.0);
+        }
         if let (Kind::Submit(submit), Some(job)) = (&event.kind, event.job) {
             self.last_job = self.last_job.max(job);
             self.keys.insert(job, submit.key);
@@ -325,7 +333,10 @@ impl Store {
             let live = broker.live();
             self.live = live.len() as u64;
             self.unmarked = 0;
-            let live = live.into_iter().map(|seq| seq.0).collect();
+            let live: Vec<u64> = live.into_iter().map(|seq| seq.0).collect();
+            let stands = |seq: &u64| live.binary_search(seq).is_ok();
+            self.summaries.retain(stands);
+            batch.summaries = self.summaries.iter().copied().collect();
             batch.mark = Some(Mark {
                 seq: broker.last().0,
                 last_job: self.last_job.0,

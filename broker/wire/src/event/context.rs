@@ -282,6 +282,17 @@ pub(super) struct Pair {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) userid: Option<u32>,
 }
+
+impl Pair {
+    pub(super) fn of(key: &str, value: &Value, userid: Option<u32>) -> Pair {
+        Pair {
+            key: key.to_owned(),
+            value: value.clone(),
+            userid,
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct Key {
     pub(super) key: String,

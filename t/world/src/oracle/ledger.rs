@@ -545,7 +545,8 @@ impl Ledger {
                 self.values.remove(key);
             }
             // Held against all records by what is asked of brokers, and by `limits`.
-            Kind::Account(_) | Kind::Queue(_) | Kind::Reservation(_) | Kind::Usage(_) => {}
+            Kind::Account(_) | Kind::Queue(_) | Kind::Reservation(_) => {}
+            kind if kind.sums_up() => {}
             other => return Err(format!("`{}` belongs to a job", other.name())),
         }
         Ok(())
