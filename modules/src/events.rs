@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use eddy_broker::effect::RANGE_BYTES;
 use eddy_broker::{
     Answer, Caller, Endpoint, Input, Module, Outbox, Query, Reacts, Request, Volatile,
 };
@@ -133,7 +134,9 @@ impl Events {
         // More may have become durable since the journal was read, and a full
         // chunk may not have been all. What a purge took is not in between: a
         // read begins with the first record there is.
-        let full = records.len() >= CHUNK as usize;
+        let contexts = records.iter().filter_map(|(_, line)| line.context.as_ref());
+        let bytes: usize = contexts.map(|context| context.get().len()).sum();
+        let full = records.len() >= CHUNK as usize || bytes >= RANGE_BYTES;
         if let Some((_, line)) = records.last() {
             subscriber.next = line.seq.next();
             out.part(subscriber.caller, &StreamReply { records }, Bytes::new());

@@ -263,13 +263,16 @@ pub enum Query {
     Finished(JobId),
     /// These records as event log lines.
     Records(Vec<Seq>),
-    /// At most `1` records from place `0` on, all jobs.
+    /// At most `1` records from place `0` on, all jobs; none behind that with which they have [`RANGE_BYTES`].
     Range(Seq, u32),
     /// A stored text by hash.
     Blob(Hash),
     /// How jobs ended in an instance that is over, by what that left.
     Within(Box<Left>),
 }
+
+/// So many bytes of contexts or more are all that is read of a range at a time: it fits into one message.
+pub const RANGE_BYTES: usize = 4 << 20;
 
 /// What an instance left that is over, and which of its jobs are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

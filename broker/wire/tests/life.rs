@@ -328,6 +328,36 @@ fn tally() -> Tally {
     }
 }
 
+/// What all were charged in a year is longer than a message may be, and `usage.report` tells of it.
+#[test]
+fn the_line_of_a_summary_leaves_out_who_was_charged_what() {
+    let line = |kind: &Kind| {
+        let record = Record {
+            seq: Seq(7),
+            event: Event {
+                t: Time(7),
+                job: None,
+                kind: kind.clone(),
+            },
+        };
+        let lines = EventsLine::of(&record);
+        let context = lines[0].context.as_ref().expect("a context").get();
+        let context: serde_json::Value = serde_json::from_str(context).expect("JSON");
+        assert_eq!((lines.len(), lines[0].name.as_str()), (1, kind.name()));
+        context
+    };
+    let told = line(&Kind::Usage(Box::new(tally())));
+    assert_eq!(told["uncharged"], json!({"cores": 2}));
+    assert!(told.get("accounts").is_none(), "{told}");
+    let day = Kind::UsageDay(Arc::new(Day {
+        from: 1,
+        width: 2,
+        until: 3,
+        accounts: vec![Share::default()],
+    }));
+    assert_eq!(line(&day), json!({"from": 1, "width": 2, "until": 3}));
+}
+
 #[test]
 fn a_grant_that_passes_its_job_is_two_lines() {
     let passed = Kind::Alloc(Arc::new(Grant {

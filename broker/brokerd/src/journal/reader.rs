@@ -125,11 +125,34 @@ impl Reader {
     /// # Errors
     /// [`ReadError`] if the disk fails.
     pub fn from_seq(&self, seq: u64, limit: u32) -> Result<Vec<Row>, ReadError> {
+        let mut rows = Vec::new();
+        self.from_seq_while(seq, limit, |row| {
+            rows.push(row);
+            true
+        })?;
+        Ok(rows)
+    }
+
+    /// The same, one by one and as long as `take` wants more: they may be long.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails.
+    pub fn from_seq_while(
+        &self,
+        seq: u64,
+        limit: u32,
+        mut take: impl FnMut(Row) -> bool,
+    ) -> Result<(), ReadError> {
         let sql =
             format!("SELECT {EVENT_COLUMNS} FROM event WHERE seq >= ?1 ORDER BY seq LIMIT ?2");
         let mut select = self.conn.prepare_cached(&sql)?;
         let rows = select.query_map([seq as i64, i64::from(limit)], row_of)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        for row in rows {
+            if !take(row?) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The records of a finished job, in order; `None` if it has no row: unknown, active or purged.

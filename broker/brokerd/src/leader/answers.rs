@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use eddy_broker::Answer;
 use eddy_broker::Query;
-use eddy_broker::effect::KeyFound;
+use eddy_broker::effect::{KeyFound, RANGE_BYTES};
 use eddy_wire::event::Sent;
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
@@ -280,11 +280,16 @@ fn records(reader: &Reader, seqs: &[Seq]) -> Result<Lines, Why> {
 }
 
 fn range(reader: &Reader, from: Seq, count: u32) -> Result<Lines, Why> {
-    Ok(reader
-        .from_seq(from.0, count)?
-        .into_iter()
-        .flat_map(lines_of)
-        .collect())
+    let (mut lines, mut bytes) = (Lines::new(), 0);
+    reader.from_seq_while(from.0, count, |row| {
+        let told = lines_of(row);
+        lines.extend(told.inspect(|(_, line)| {
+            let context = line.context.as_ref();
+            bytes += context.map_or(0, |context| context.get().len());
+        }));
+        bytes < RANGE_BYTES
+    })?;
+    Ok(lines)
 }
 
 fn lines_of(row: Row) -> impl Iterator<Item = (Option<JobId>, EventsLine)> {
@@ -314,5 +319,74 @@ fn blob(reader: &Reader, hash: &Hash) -> Result<Option<Bytes>, Why> {
             Some(earlier) => seq = earlier,
             None => return Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Batch, Journal, Options, Recover, Sync};
+
+    /// A journal with so many jobs that are over, every tenth by the name of `rare`.
+    fn journal(dir: &std::path::Path, jobs: u64) -> Journal {
+        let options = Options {
+            sync: Sync::Normal,
+            recover: Recover::Refuse,
+            ballast_bytes: 0,
+            size_max: None,
+        };
+        let (mut journal, _) = Journal::open(dir, &options).expect("a journal");
+        let row = |id: u64| Row {
+            seq: id,
+            t: id as i64,
+            job: id,
+            name: "clean".into(),
+            version: 3,
+            context: String::new(),
+        };
+        let finished = |id: u64| Finished {
+            id,
+            user: 7,
+            key: [0; 16],
+            name: if id.is_multiple_of(10) { "rare" } else { "x" }.to_owned(),
+            result: "completed".to_owned(),
+            t_submit: 1,
+            t_inactive: 1_000 + id as i64,
+            events: vec![id],
+            row: "{}".to_owned(),
+        };
+        let batch = Batch {
+            rows: (1..=jobs).map(row).collect(),
+            finished: (1..=jobs).map(|id| finished(id).into()).collect(),
+            ..Batch::default()
+        };
+        journal.commit(batch).expect("committed");
+        journal
+    }
+
+    #[test]
+    fn a_range_of_long_records_is_read_in_parts() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut journal = journal(dir.path(), 2);
+        let row = |seq: u64| Row {
+            seq,
+            t: 1,
+            job: 0,
+            name: "memo".into(),
+            version: 3,
+            context: format!(r#"{{"x":"{}"}}"#, "y".repeat(RANGE_BYTES / 2)),
+        };
+        let batch = Batch {
+            rows: (3..=6).map(row).collect(),
+            ..Batch::default()
+        };
+        journal.commit(batch).expect("committed");
+        let reader = Reader::open(dir.path()).expect("a reader");
+        let seqs = |from| -> Vec<u64> {
+            let lines = range(&reader, Seq(from), 512).expect("lines");
+            lines.iter().map(|(_, line)| line.seq.0).collect()
+        };
+        assert_eq!(seqs(1), [1, 2, 3, 4]);
+        assert_eq!(seqs(5), [5, 6]);
     }
 }

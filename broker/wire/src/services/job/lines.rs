@@ -5,11 +5,14 @@
 //! an event of RFC 21 hears of it. What a record implies is among its lines, and has none of its own. It reads no
 //! journal.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::event::{EVENT_VERSION, Entry, Kind, Record};
 use crate::id::Seq;
+use crate::json::to_string as json;
 use crate::time::Time;
 
 /// One line of an event log.
@@ -95,6 +98,18 @@ impl EventsLine {
         }
     }
 
+    /// What each payer was charged may be longer than a message; `usage.report` tells of it.
+    fn without_accounts(self) -> EventsLine {
+        let Some(mut context) = self.context::<BTreeMap<String, Box<RawValue>>>() else {
+            return self;
+        };
+        context.remove("accounts");
+        EventsLine {
+            context: EventsLine::raw(json(&context)),
+            ..self
+        }
+    }
+
     fn context<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
         serde_json::from_str(self.context.as_ref()?.get()).ok()
     }
@@ -142,6 +157,7 @@ impl Told {
                 }
                 _ => vec![line],
             },
+            "usage" | "usage-day" => vec![line.without_accounts()],
             _ => vec![line],
         }
     }
