@@ -9,11 +9,15 @@ mod follow;
 mod lines;
 mod ready;
 mod rows;
+mod scans;
 mod wait;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use eddy_broker::{Answer, Endpoint, Heads, Input, Line, Module, Notice, Outbox, Request, Sender};
+use eddy_broker::{
+    Answer, Caller, Endpoint, Heads, Input, Line, Module, Notice, Outbox, Request, Sender,
+};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
@@ -39,6 +43,7 @@ use follow::Followers;
 use lines::Lines;
 use ready::Ready;
 use rows::Listings;
+use scans::Scans;
 use wait::Waiters;
 
 /// The durable view of jobs.
@@ -50,6 +55,7 @@ pub struct List {
     listings: Listings,
     documents: Documents,
     collectors: Collectors,
+    scans: Scans,
     asked: BTreeMap<u64, Asked>,
     source: Source,
 }
@@ -148,13 +154,11 @@ impl Module for List {
             Input::Resume => self.source = Source::Live,
             Input::Tick => self.waiters.tick(now, out),
             Input::Cancel(caller) => {
-                self.waiters.drop_of(&callers::only(caller));
-                self.followers.drop_of(&callers::only(caller));
+                self.drop_of(&callers::only(caller));
                 self.collectors.drop_where(|of| of == caller);
             }
             Input::Gone(client) => {
-                self.waiters.drop_of(&callers::all_of(client));
-                self.followers.drop_of(&callers::all_of(client));
+                self.drop_of(&callers::all_of(client));
                 self.collectors.drop_where(|of| of.client == client);
             }
             _ => {}
@@ -180,9 +184,16 @@ impl List {
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let tag = self.view.take_tag();
+        let scans = &mut self.scans;
         let asked = match request.topic.as_str() {
-            job::List::TOPIC => self.listings.request(&self.view, tag, request, out)?,
-            job::Wait::TOPIC => self.waiters.request(&self.view, tag, request, out)?,
+            job::List::TOPIC => {
+                let listings = &mut self.listings;
+                listings.request(&self.view, (tag, scans), request, out)?
+            }
+            job::Wait::TOPIC => {
+                let waiters = &mut self.waiters;
+                waiters.request(&self.view, (tag, scans), request, out)?
+            }
             job::Events::TOPIC => self.followers.request(&self.view, tag, request, out)?,
             job::Info::TOPIC => self.documents.request(&self.view, tag, request, out)?,
             job::Collect::TOPIC => self.collectors.request(&self.view, now, request, out)?,
@@ -227,11 +238,23 @@ impl List {
         }
     }
 
+    /// Nobody waits for these any more.
+    fn drop_of(&mut self, callers: &RangeInclusive<Caller>) {
+        self.waiters.drop_of(callers);
+        self.followers.drop_of(callers);
+        self.listings.drop_of(callers);
+        for tag in self.scans.drop_of(callers) {
+            self.asked.remove(&tag);
+        }
+    }
+
     fn answered(&mut self, tag: u64, answer: &Answer, out: &mut Outbox) {
+        self.scans.answered(tag, out);
+        let scans = &mut self.scans;
         let again = match self.asked.remove(&tag) {
-            Some(Asked::Wait) => self.waiters.answered(tag, answer, out),
+            Some(Asked::Wait) => self.waiters.answered((tag, scans), answer, out),
             Some(Asked::Follow) => self.followers.answered(tag, answer, out),
-            Some(Asked::Rows) => self.listings.answered(tag, answer, out),
+            Some(Asked::Rows) => self.listings.answered((tag, scans), answer, out),
             Some(Asked::Document) => self.documents.answered(tag, answer, out),
             None => None,
         };

@@ -27,6 +27,7 @@ mod ranks;
 mod remarks;
 mod reserved;
 mod returned;
+mod scans;
 mod suppose;
 mod taken;
 pub mod taken_child;

@@ -160,7 +160,7 @@ fn told_bob(topic: &str, body: &Value, (id, over): (u64, Option<&JobRow>)) -> Ve
                 Answer::Finished(found.map(|row| Box::new((row.clone(), Vec::new()))))
             }
             // Of his own only.
-            Query::Rows(asked) if asked.user == Some(BOB.0) => Answer::Rows(Vec::new()),
+            Query::Rows(asked) if asked.user == Some(BOB.0) => Answer::Rows(Vec::new(), None),
             other => panic!("{topic} {body} asks the journal for {other:?}"),
         };
         i.act(Arrival::Answer(tag, answer));

@@ -18,7 +18,7 @@ use eddy_wire::preempt::{Preemption, Shrink};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{DrainedNodes, Granted, Passed, Summary, TakenUp, ToldOf};
 use eddy_wire::services::job::{
-    EventsLine, JobEnd, JobRow, JobSet, ListRequest, SubmitRequest, Submitted,
+    EventsLine, JobEnd, JobRow, JobSet, ListRequest, Over, SubmitRequest, Submitted,
 };
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::{Span, Time};
@@ -257,7 +257,7 @@ pub enum Exit {
 pub enum Query {
     /// The submission that user made under that key.
     Key(u32, Uuid),
-    /// Rows of finished jobs, newest first.
+    /// Rows of finished jobs, newest first, a portion at a time.
     Rows(Box<ListRequest>),
     /// The row and the records' places of one finished job.
     Finished(JobId),
@@ -293,8 +293,8 @@ pub enum Answer {
     /// Nothing is known of that key, but it was made before some submission
     /// that was purged: whether it was used cannot be told any more.
     KeyForgotten,
-    /// Rows.
-    Rows(Vec<JobRow>),
+    /// Rows, and behind which one to go on: the journal looks through so many at a time, whatever is asked for.
+    Rows(Vec<JobRow>, Option<Over>),
     /// A finished job.
     Finished(Option<Box<(JobRow, Vec<Seq>)>>),
     /// Lines, with the jobs they belong to.

@@ -3,9 +3,10 @@
 //! Many ask the same again and again: while nothing changes they get the same bytes.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
-use eddy_broker::{Answer, Caller, Outbox, Query, Reply, Request, Volatile};
+use eddy_broker::{Answer, Caller, Outbox, Reply, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
@@ -14,6 +15,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::message::Type;
 use eddy_wire::services::job::{JobRow, ListRequest, Over};
 
+use super::scans::{Scan, Scans};
 use super::{Asked, View};
 use crate::ingest::queues;
 use crate::named;
@@ -25,11 +27,32 @@ const CHUNK: usize = 1000;
 /// An answer of so many bytes or less is kept for who asks the same.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
+/// The most rows of the journal in one answer, whatever was asked for.
+const ROWS_MAX: u32 = 1_000_000;
+
 /// Listings waiting for the journal, and the last one that did not need it.
 #[derive(Default)]
 pub(super) struct Listings {
-    waiting: BTreeMap<u64, Caller>,
+    waiting: BTreeMap<u64, Waiting>,
     kept: Option<Kept>,
+}
+
+/// Who waits for the journal, and what is to be asked of it still.
+struct Waiting {
+    caller: Caller,
+    user: u32,
+    left: ListRequest,
+}
+
+impl Waiting {
+    fn scan(&self, tag: u64) -> Scan {
+        Scan {
+            caller: self.caller,
+            user: self.user,
+            tag,
+            request: self.left.clone(),
+        }
+    }
 }
 
 /// An answer, with all that it depends on.
@@ -68,7 +91,7 @@ impl Listings {
     pub(super) fn request(
         &mut self,
         view: &View,
-        tag: u64,
+        (tag, scans): (u64, &mut Scans),
         request: &Request,
         out: &mut Outbox,
     ) -> Result<Option<Asked>, Refusal> {
@@ -113,27 +136,45 @@ impl Listings {
             };
             out.volatile(Volatile::Reply(reply));
         }
-        body.limit = if body.limit > 0 {
-            body.limit - found
-        } else {
-            0
+        body.limit = match body.limit {
+            0 => ROWS_MAX,
+            limit => (limit - found).min(ROWS_MAX),
         };
-        self.waiting.insert(tag, request.caller);
-        out.volatile(Volatile::Query(tag, Query::Rows(Box::new(body))));
+        let waiting = Waiting {
+            caller: request.caller,
+            user: request.uid,
+            left: body,
+        };
+        scans.ask(waiting.scan(tag), out);
+        self.waiting.insert(tag, waiting);
         Ok(Some(Asked::Rows))
+    }
+
+    /// These are gone.
+    pub(super) fn drop_of(&mut self, callers: &RangeInclusive<Caller>) {
+        self.waiting
+            .retain(|_, waiting| !callers.contains(&waiting.caller));
     }
 
     pub(super) fn answered(
         &mut self,
-        tag: u64,
+        (tag, scans): (u64, &mut Scans),
         answer: &Answer,
         out: &mut Outbox,
     ) -> Option<Asked> {
-        let caller = self.waiting.remove(&tag)?;
+        let mut waiting = self.waiting.remove(&tag)?;
+        let caller = waiting.caller;
         match answer {
-            Answer::Rows(rows) => {
+            Answer::Rows(rows, more) => {
                 for chunk in rows.chunks(CHUNK) {
                     out.part(caller, &chunk, Bytes::new());
+                }
+                let left = waiting.left.limit.saturating_sub(rows.len() as u32);
+                if left > 0 && more.is_some() {
+                    (waiting.left.limit, waiting.left.behind) = (left, *more);
+                    scans.ask(waiting.scan(tag), out);
+                    self.waiting.insert(tag, waiting);
+                    return Some(Asked::Rows);
                 }
                 out.answer(caller, &Vec::<JobRow>::new());
             }

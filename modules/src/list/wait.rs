@@ -1,10 +1,10 @@
 //! `job.wait`: the ends of a set of jobs, as they come.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
-use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
+use eddy_broker::{Answer, Caller, Outbox, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
@@ -12,6 +12,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{GATHER_MAX, JobEnd, JobSet, ListRequest, WaitRequest};
 use eddy_wire::time::{Span, Time};
 
+use super::scans::{Scan, Scans};
 use super::{Asked, View};
 use crate::callers::Callers;
 use crate::jobs::Jobs;
@@ -23,6 +24,8 @@ const WAIT_JOBS_MAX: u64 = 1_000_000;
 const WAITED_MAX: usize = 4_000_000;
 /// Most ends kept for one call before they are told.
 const GATHERED_MAX: usize = 1_024;
+/// The journal is asked for so many at a time, and so many that are over are told at once.
+const PORTION: usize = 1_000;
 
 /// Who waits for which jobs.
 #[derive(Default)]
@@ -41,8 +44,8 @@ struct Waiter {
     user: u32,
     /// Jobs in memory that have not ended.
     left: BTreeSet<JobId>,
-    /// Jobs the journal is asked for, of that user only.
-    asked: Option<(JobSet, Option<u32>)>,
+    /// Those the journal is asked for.
+    asked: Option<Asking>,
     /// How long an end may be kept.
     gather: Span,
     /// Ends that are kept, and until when.
@@ -50,11 +53,60 @@ struct Waiter {
     due: Option<Time>,
 }
 
+impl Waiter {
+    /// What the journal is to be asked for.
+    fn scan(&self, tag: u64) -> Option<Scan> {
+        let Asking { now, only, .. } = self.asked.as_ref()?;
+        Some(Scan {
+            caller: self.caller,
+            user: self.user,
+            tag,
+            request: ListRequest {
+                jobs: now.clone(),
+                user: *only,
+                ..ListRequest::default()
+            },
+        })
+    }
+}
+
+/// Jobs that are not in memory.
+struct Asking {
+    /// Those that the journal is asked for.
+    now: JobSet,
+    /// And then.
+    later: VecDeque<(JobId, JobId)>,
+    /// Of that user only.
+    only: Option<u32>,
+}
+
+impl Asking {
+    /// The next portion of them.
+    fn next(mut later: VecDeque<(JobId, JobId)>, only: Option<u32>) -> Asking {
+        let (mut ranges, mut room) = (Vec::new(), PORTION as u64);
+        while room > 0
+            && let Some((first, last)) = later.pop_front()
+        {
+            let end = last.0.min(first.0.saturating_add(room - 1));
+            ranges.push((first, JobId(end)));
+            room -= end - first.0 + 1;
+            if end < last.0 {
+                later.push_front((JobId(end + 1), last));
+            }
+        }
+        Asking {
+            now: JobSet { ranges },
+            later,
+            only,
+        }
+    }
+}
+
 impl Waiters {
     pub(super) fn request(
         &mut self,
         view: &View,
-        tag: u64,
+        (tag, scans): (u64, &mut Scans),
         request: &Request,
         out: &mut Outbox,
     ) -> Result<Option<Asked>, Refusal> {
@@ -87,13 +139,14 @@ impl Waiters {
             }
         }
         self.has_room(request.uid, waiter.left.len())?;
-        if !ended.is_empty() {
+        for ended in ended.chunks(PORTION) {
             out.part(request.caller, &ended, Bytes::new());
         }
         if here.len() as u64 != set.len() {
-            waiter.asked = Some((set.without(&here), only));
+            let elsewhere = set.without(&here).ranges.into();
+            waiter.asked = Some(Asking::next(elsewhere, only));
         }
-        self.enter(tag, waiter, out)
+        Ok(self.enter((tag, scans), waiter, out))
     }
 
     /// Whether so many more may be waited for by this user.
@@ -110,10 +163,10 @@ impl Waiters {
 
     fn enter(
         &mut self,
-        tag: u64,
+        (tag, scans): (u64, &mut Scans),
         waiter: Waiter,
         out: &mut Outbox,
-    ) -> Result<Option<Asked>, Refusal> {
+    ) -> Option<Asked> {
         for id in &waiter.left {
             match self.by_job.get_mut(id) {
                 Some(tags) => tags.push(tag),
@@ -121,22 +174,17 @@ impl Waiters {
             }
         }
         *self.by_user.entry(waiter.user).or_default() += waiter.left.len();
-        let asked = waiter.asked.clone();
+        let scan = waiter.scan(tag);
         self.callers.insert(waiter.caller, tag);
         self.calls.insert(tag, waiter);
-        match asked {
-            Some((jobs, user)) => {
-                let rows = ListRequest {
-                    jobs,
-                    user,
-                    ..ListRequest::default()
-                };
-                out.volatile(Volatile::Query(tag, Query::Rows(Box::new(rows))));
-                Ok(Some(Asked::Wait))
+        match scan {
+            Some(scan) => {
+                scans.ask(scan, out);
+                Some(Asked::Wait)
             }
             None => {
                 self.finish_if_done(tag, out);
-                Ok(None)
+                None
             }
         }
     }
@@ -144,35 +192,38 @@ impl Waiters {
     /// The journal's rows of the jobs that were not in memory.
     pub(super) fn answered(
         &mut self,
-        tag: u64,
+        (tag, scans): (u64, &mut Scans),
         answer: &Answer,
         out: &mut Outbox,
     ) -> Option<Asked> {
         let waiter = self.calls.get_mut(&tag)?;
-        let (asked, _) = waiter.asked.take().unwrap_or_default();
+        let Asking { now, later, only } = waiter.asked.take()?;
         let refusal = match answer {
-            Answer::Rows(rows) => {
+            // All of a portion are in one answer.
+            Answer::Rows(rows, _) => {
                 let ends: Vec<JobEnd> = rows.iter().map(row::end_of_row).collect();
                 let found: BTreeSet<JobId> = ends.iter().map(|end| end.id).collect();
                 if !ends.is_empty() {
                     out.part(waiter.caller, &ends, Bytes::new());
                 }
-                let missing = asked.without(&found);
-                missing
-                    .ranges
-                    .first()
-                    .map(|(first, _)| Refusal::not_found(format!("jobs: there is no job {first}")))
+                let missing = now.without(&found);
+                let first = missing.ranges.first();
+                first.map(|(first, _)| Refusal::not_found(format!("jobs: there is no job {first}")))
             }
             Answer::Failed(why) => Some(Refusal::new(Code::Busy, why.clone())),
             other => panic!("rows were asked for, the answer is {other:?}"),
         };
-        match refusal {
-            Some(refusal) => {
-                out.refuse(waiter.caller, &refusal);
-                self.remove(tag);
-            }
-            None => self.finish_if_done(tag, out),
+        if let Some(refusal) = refusal {
+            out.refuse(waiter.caller, &refusal);
+            self.remove(tag);
+            return None;
         }
+        waiter.asked = (!later.is_empty()).then(|| Asking::next(later, only));
+        if let Some(scan) = waiter.scan(tag) {
+            scans.ask(scan, out);
+            return Some(Asked::Wait);
+        }
+        self.finish_if_done(tag, out);
         None
     }
 

@@ -215,7 +215,7 @@ impl Journal {
     pub fn answer(&self, query: &Query) -> Answer {
         match query {
             Query::Key(user, key) => Answer::Key(self.keys.get(&(*user, *key)).copied()),
-            Query::Rows(request) => Answer::Rows(self.find(request)),
+            Query::Rows(request) => Answer::Rows(self.find(request), None),
             Query::Finished(job) => Answer::Finished(
                 self.rows
                     .get(job)

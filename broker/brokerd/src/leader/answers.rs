@@ -15,20 +15,19 @@ use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::queue::UNNAMED;
-use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, Told};
+use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, Over, Told};
 use eddy_wire::time::Time;
 use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::journal::{Cursor, Filter, Finished, ReadError, Reader, Row};
 
-/// Rows read at a time.
-const PAGE: u32 = 10_000;
-/// The most rows of one answer, whatever was asked for: what one listing may
-/// take of memory.
-const ROWS_MAX: usize = 1_000_000;
+/// Rows looked through for one answer: 20 ms. Who wants more asks again, behind whoever waits.
+const PORTION: u32 = 2_000;
 /// The most job numbers that are looked up one by one.
 const IDS_MAX: u64 = 10_000;
+/// Who asks for the rows of so many jobs or less waits for no other's long answer.
+const FEW_MAX: u64 = 16;
 /// Records that share their blobs (see the journal's schema).
 pub const GENERATION: u64 = 1 << 14;
 
@@ -43,12 +42,16 @@ enum Why {
 
 /// Rows that may not be written yet.
 type Late<'l> = &'l [Arc<Finished>];
+/// Rows, and behind which one to go on.
+type Rows = (Vec<JobRow>, Option<Over>);
 
 /// The answer to a question, of the journal and of rows that may not be in it yet.
 pub fn answer(reader: &Reader, query: &Query, late: Late<'_>) -> Answer {
     let answer = match query {
         Query::Key(user, key) => by_key(reader, *user, key, late),
-        Query::Rows(request) => rows(reader, request, late).map(Answer::Rows),
+        Query::Rows(request) => {
+            rows(reader, request, late).map(|(rows, more)| Answer::Rows(rows, more))
+        }
         Query::Finished(job) => finished(reader, *job, late).map(Answer::Finished),
         Query::Records(seqs) => records(reader, seqs).map(Answer::Records),
         Query::Range(from, count) => range(reader, *from, *count).map(Answer::Records),
@@ -61,6 +64,12 @@ pub fn answer(reader: &Reader, query: &Query, late: Late<'_>) -> Answer {
         tracing::error!(?query, %why, cause, "the journal cannot answer");
         Answer::Failed(why.to_string())
     })
+}
+
+/// Whether others are not to wait for its answer.
+pub fn is_long(query: &Query) -> bool {
+    let few = 1..=FEW_MAX;
+    matches!(query, Query::Rows(request) if !few.contains(&request.jobs.len()))
 }
 
 /// The parts of a `submit` record that say which submission it is of.
@@ -142,38 +151,58 @@ fn finished(reader: &Reader, job: JobId, late: Late<'_>) -> Result<Found, Why> {
     ))))
 }
 
-fn rows(reader: &Reader, request: &ListRequest, late: Late<'_>) -> Result<Vec<JobRow>, Why> {
+fn rows(reader: &Reader, request: &ListRequest, late: Late<'_>) -> Result<Rows, Why> {
     // Rows are of jobs that are over.
     if !request.states.is_empty() && !request.states.contains(&JobState::Inactive) {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
-    let limit = match request.limit {
-        0 => ROWS_MAX,
-        limit => (limit as usize).min(ROWS_MAX),
-    };
     let mut filter = filter(request);
+    let limit = match request.limit {
+        0 => usize::MAX,
+        limit => limit as usize,
+    };
     let (mut rows, known) = newest(request, &filter, late)?;
-    while rows.len() < limit {
-        // A page may lose rows to what the journal's filter does not know.
-        filter.limit = PAGE.min((limit - rows.len()) as u32);
-        let page = reader.finished(&filter)?;
-        let is_last = (page.len() as u32) < filter.limit;
-        filter.before = page.last().map(|job| Cursor {
-            t_inactive: job.t_inactive,
-            id: job.id,
-        });
-        for job in page.iter().filter(|job| !known.contains(&job.id)) {
+    let most = match filter.ids.len() {
+        0 => PORTION,
+        ids => ids as u32,
+    };
+    let most = match takes_all(request) {
+        true => most.min(u32::try_from(limit.saturating_sub(rows.len())).unwrap_or(most)),
+        false => most,
+    };
+    // Looked for here: the journal would go through all there is for one that is rare.
+    let rare = Filter {
+        name: filter.name.take(),
+        results: std::mem::take(&mut filter.results),
+        ..Filter::default()
+    };
+    filter.limit = most;
+    let page = reader.finished(&filter)?;
+    for job in page.iter().filter(|job| !known.contains(&job.id)) {
+        if rows.len() < limit && rare.takes(job) {
             let row: JobRow = serde_json::from_str(&job.row)?;
-            if matches(request, &row) {
-                rows.push(row);
-            }
-        }
-        if is_last {
-            break;
+            rows.extend(matches(request, &row).then_some(row));
         }
     }
     rows.truncate(limit);
-    Ok(rows)
+    let is_all = page.len() < most as usize || page.len() == filter.ids.len();
+    let last = page.last().filter(|_| !is_all && rows.len() < limit);
+    let behind = last.map(|job| Over {
+        t: Time(job.t_inactive),
+        id: JobId(job.id),
+    });
+    Ok((rows, behind))
+}
+
+/// Whether it asks for all that the journal finds for it.
+fn takes_all(request: &ListRequest) -> bool {
+    request.name.is_none()
+        && request.results.is_empty()
+        && request.jobs.len() <= IDS_MAX
+        && request.queue.is_none()
+        && request.queues.is_empty()
+        && request.account.is_none()
+        && request.job_set.is_none()
 }
 
 /// The rows that are asked for of those that may not be written: they ended last, so they come first. And
@@ -324,6 +353,8 @@ fn blob(reader: &Reader, hash: &Hash) -> Result<Option<Bytes>, Why> {
 
 #[cfg(test)]
 mod tests {
+    use eddy_wire::services::job::JobSet;
+
     use super::*;
     use crate::journal::{Batch, Journal, Options, Recover, Sync};
 
@@ -353,7 +384,7 @@ mod tests {
             t_submit: 1,
             t_inactive: 1_000 + id as i64,
             events: vec![id],
-            row: "{}".to_owned(),
+            row: row_of(id),
         };
         let batch = Batch {
             rows: (1..=jobs).map(row).collect(),
@@ -362,6 +393,58 @@ mod tests {
         };
         journal.commit(batch).expect("committed");
         journal
+    }
+
+    fn row_of(id: u64) -> String {
+        let (job_set, t) = (format!("s{}", id % 2), 1_000 + id);
+        let row = serde_json::json!({
+            "id": id, "name": "x", "userid": 7, "state": "INACTIVE", "result": null,
+            "returncode": 0, "status": 0, "attempt": 1, "queue": "", "job_set": job_set,
+            "urgency": 16, "priority": null, "reason": "", "nnodes": 1, "ncores": 1, "ngpus": 0,
+            "ntasks": 1, "nodelist": "", "duration": null, "t_submit": 1, "t_alloc": null,
+            "t_run": null, "t_finish": null, "t_inactive": t,
+        });
+        row.to_string()
+    }
+
+    /// However rare they are, and however many are asked for: so many rows are looked through at a time.
+    #[test]
+    fn rows_are_looked_for_in_portions() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let _journal = journal(dir.path(), 5_000);
+        let reader = Reader::open(dir.path()).expect("a reader");
+        let all = |mut request: ListRequest| {
+            let (mut ids, mut portions) = (Vec::new(), 0);
+            loop {
+                let (found, more) = rows(&reader, &request, &[]).expect("rows");
+                portions += 1;
+                ids.extend(found.iter().map(|row| row.id.0));
+                match more {
+                    Some(behind) => request.behind = Some(behind),
+                    None => return (ids, portions),
+                }
+            }
+        };
+        let down = |step: usize, first: u64| (1..=first).rev().step_by(step).collect::<Vec<_>>();
+        let asked = ListRequest::default;
+        assert_eq!(all(asked()), (down(1, 5_000), 3));
+        let set = ListRequest {
+            job_set: Some("s0".to_owned()),
+            ..asked()
+        };
+        assert_eq!(all(set), (down(2, 5_000), 3));
+        let name = ListRequest {
+            name: Some("rare".to_owned()),
+            ..asked()
+        };
+        assert_eq!(all(name.clone()), (down(10, 5_000), 3));
+        let first = ListRequest { limit: 3, ..name };
+        assert_eq!(all(first), (vec![5_000, 4_990, 4_980], 1));
+        let named = ListRequest {
+            jobs: JobSet::of([1, 3_000, 9_000].map(JobId)),
+            ..asked()
+        };
+        assert_eq!(all(named), (vec![3_000, 1], 1));
     }
 
     #[test]

@@ -61,10 +61,15 @@ const PURGE_EVERY: Duration = Duration::from_secs(60);
 /// How many are forgotten in one commit.
 const PURGE_JOBS: u32 = 1_000;
 
+/// Threads for questions that take long.
+const LONG_READERS: usize = 1;
+
 /// The way to the journal and back.
 pub struct Store {
     writer: Writer,
     readers: Readers,
+    /// For what takes long, so that what does not never waits for it.
+    long_readers: Readers,
     inside: Inside,
     batch: Batch,
     /// Blobs that are in `batch`, by the run of records that share them.
@@ -204,6 +209,7 @@ impl Store {
         Store {
             writer,
             readers,
+            long_readers: Readers::new(&statedir, LONG_READERS),
             inside,
             batch: Batch::default(),
             blobs: HashSet::new(),
@@ -406,7 +412,11 @@ impl Store {
     pub fn ask(&mut self, tag: QueryTag, query: Query) {
         let late = self.rows.over(self.durable);
         let inside = self.inside.clone();
-        let asked = self.readers.ask(move |reader| {
+        let readers = match answers::is_long(&query) {
+            true => &mut self.long_readers,
+            false => &mut self.readers,
+        };
+        let asked = readers.ask(move |reader| {
             // The loop is gone only when the process ends.
             let _ = inside.send(Inner::Answer(tag, answers::answer(reader, &query, &late)));
         });
