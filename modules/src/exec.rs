@@ -462,7 +462,7 @@ impl Exec {
             FromShell::Paused { part, stop } => self.paused(now, epoch, (*part, *stop), out),
             FromShell::NotMine { part, why } => self.not_mine(now, epoch, *part, why, out),
             // What hangs is `nest`'s to know.
-            FromShell::Restarted { .. } | FromShell::Output { .. } => {}
+            FromShell::Restarted { .. } | FromShell::Took { .. } | FromShell::Output { .. } => {}
         }
     }
 

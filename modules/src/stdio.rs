@@ -4,6 +4,7 @@
 //! reads what from which shell, so that a read goes on when the shell comes
 //! back. Nothing passes through the journal.
 
+mod input;
 mod keepers;
 mod past;
 
@@ -19,10 +20,9 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
-use eddy_wire::idset::Idset;
 use eddy_wire::job::first_attempt;
 use eddy_wire::services::Service;
-use eddy_wire::services::job::{self, InputRequest, OutputReply, OutputRequest};
+use eddy_wire::services::job::{self, InputReply, OutputReply, OutputRequest};
 use eddy_wire::shell::{FromShell, Part, ToShell};
 use eddy_wire::time::Time;
 
@@ -32,6 +32,7 @@ use crate::jobs::Jobs;
 use crate::settings::Settings;
 use crate::sight::{Sight, no_job};
 
+use input::Portions;
 use keepers::{hosts, keeper, miss};
 use past::whereabouts;
 
@@ -53,6 +54,7 @@ pub struct Stdio {
     calls: BTreeMap<u64, Call>,
     callers: Callers,
     reads: BTreeMap<u64, Read>,
+    portions: Portions,
     next: u64,
     sight: Sight,
 }
@@ -190,7 +192,24 @@ impl Module for Stdio {
                 }
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
-            Input::Shell(epoch, FromShell::Hello { .. }) => self.resend(epoch, out),
+            Input::Shell(epoch, FromShell::Hello { version, .. }) => {
+                self.resend(epoch, out);
+                self.portions.came(epoch, *version, out);
+            }
+            Input::Shell(
+                epoch,
+                FromShell::Took {
+                    part,
+                    portion,
+                    next,
+                    taken,
+                },
+            ) => {
+                let (next, taken) = (*next, *taken);
+                let said = InputReply { next, taken };
+                self.portions.took(epoch, (*part, *portion), said, out);
+            }
+            Input::ShellDead(epoch) => self.portions.over(epoch, out),
             Input::Shell(
                 _,
                 FromShell::Output {
@@ -202,7 +221,10 @@ impl Module for Stdio {
             ) => {
                 self.output(*read, *next, frames, *end, out);
             }
-            Input::Applied(record) => self.applied(record, out),
+            Input::Applied(record) => {
+                self.portions.applied(record, out);
+                self.applied(record, out);
+            }
             Input::Durable(record) => self.forget_to(record.seq),
             // What was replayed is durable.
             Input::Resume => self.forget_to(Seq(u64::MAX)),
@@ -246,50 +268,6 @@ impl Stdio {
             let user = known.submit.user;
             self.sight.permits(request.sender(), (job, user), unseen)
         })
-    }
-
-    /// Standard input for a job that holds resources: to the ranks that have the
-    /// tasks named, or to all.
-    fn input(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
-        let body: InputRequest = request.parse()?;
-        self.check_sender(request, body.id, not_running)?;
-        let known = self.jobs.get(&body.id);
-        let placed = known.filter(|known| !known.places.is_empty());
-        let latest = placed.and_then(|known| Some((known, known.attempts.last()?.attempt)));
-        let Some((known, attempt)) = latest else {
-            return Err(not_running(body.id));
-        };
-        for Place {
-            rank,
-            first_task,
-            ntasks,
-        } in &known.places
-        {
-            let its_tasks = match ntasks {
-                0 => Idset::new(),
-                _ => Idset::range(*first_task, first_task + ntasks - 1),
-            };
-            if !body.tasks.is_empty() && body.tasks.is_disjoint(&its_tasks) {
-                continue;
-            }
-            let Some(epoch) = self.shells.get(rank) else {
-                continue;
-            };
-            let message = ToShell::Input {
-                part: Part {
-                    job: body.id,
-                    attempt,
-                    rank: *rank,
-                },
-                tasks: body.tasks.clone(),
-                eof: body.eof,
-                data: request.tail.to_vec(),
-            };
-            // Behind the start of the same part, which waits for the disk.
-            out.effect(Effect::Shell(*epoch, message));
-        }
-        out.reply(request.caller, &());
-        Ok(())
     }
 
     fn open(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
@@ -553,6 +531,7 @@ impl Stdio {
     }
 
     fn drop_calls(&mut self, gone: &RangeInclusive<Caller>, out: &mut Outbox) {
+        self.portions.drop_of(gone);
         for tag in self.callers.of(gone) {
             let stage = self.remove(tag).map(|call| call.stage);
             let Some(Stage::Reading(reads)) = stage else {

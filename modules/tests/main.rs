@@ -4,6 +4,7 @@ mod came_back;
 mod cut;
 mod dead;
 mod drained;
+mod input;
 mod instance;
 mod inventory;
 mod late;

@@ -38,6 +38,7 @@ fn shell_comes(stand: &mut Stand) {
         instance: "parent".to_owned(),
         epoch: SHELL,
         pid: 1,
+        version: 1,
         parts: vec![(LEADER, PartState::Running { t: Time(0) })],
     };
     stand.tell(Arrival::Shell(SHELL, hello));

@@ -57,6 +57,7 @@ pub fn with_shells(stand: &mut Stand) {
         let hello = FromShell::Hello {
             instance: "parent".to_owned(),
             pid: 1,
+            version: 1,
             epoch,
             parts: vec![(part, runs)],
         };

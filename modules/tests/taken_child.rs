@@ -61,6 +61,7 @@ fn alone(closed: &[Closed]) -> (Stand, Vec<Effect>) {
     let shell = FromShell::Hello {
         instance: "parent".to_owned(),
         pid: 1,
+        version: 1,
         epoch: Epoch(1),
         parts: Vec::new(),
     };

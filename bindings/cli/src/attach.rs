@@ -6,10 +6,11 @@
 //! output any more; about another it changes nothing unless the person asks, by
 //! two interrupts.
 
+mod input;
 mod shown;
 mod watches;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,19 +21,18 @@ use eddy_client::{Client, ClientError, EndFeed, EventFeed, Options, OutputFeed, 
 use eddy_wire::error::Code;
 use eddy_wire::event::Exception;
 use eddy_wire::id::{Attempt, JobId};
-use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobResult;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
-    EventsLine, Input, InputRequest, JobEnd, JobSet, Kill, KillRequest, Raise, RaiseRequest, Scope,
+    EventsLine, JobEnd, JobSet, Kill, KillRequest, Raise, RaiseRequest, Scope,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
 
 use crate::output::FAILED;
 use crate::table::escaped;
 use crate::{ids, output};
 
+use input::Forwarding;
 pub use shown::Shown;
 use watches::TERM;
 pub use watches::{INT, Watches};
@@ -41,12 +41,6 @@ pub use watches::{INT, Watches};
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(2);
 /// How long an answer to the last cancel is waited for.
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
-/// Standard input read at a time.
-const INPUT_BYTES: usize = 32 << 10;
-/// Pieces of input that wait to be sent.
-const INPUT_WAITING: usize = 4;
-/// The pause before input is offered again to a job that does not read.
-const INPUT_AGAIN: Duration = Duration::from_millis(50);
 
 /// Whether each line of output is shown with a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,7 +188,9 @@ async fn with(
             }
         }
     }
-    Ok(Left::Ended(end.expect("the loop ends with an end")))
+    Ok(Left::Ended(
+        attached.ended(end.expect("the loop ends with an end")),
+    ))
 }
 
 /// What came of signals so far.
@@ -312,16 +308,8 @@ struct Attached<'a> {
     seen: &'a mut Shown,
     /// The hosts of which was said that nothing of theirs can be shown.
     missing: String,
-    input: InputState,
-}
-
-/// Where our standard input is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum InputState {
-    /// Not read before the tasks run.
-    Waiting,
-    /// Being sent, or never to be.
-    Settled,
+    /// Our input, not read before the tasks run.
+    input: Option<Forwarding>,
 }
 
 impl<'a> Attached<'a> {
@@ -331,10 +319,6 @@ impl<'a> Attached<'a> {
         seen: &'a mut Shown,
     ) -> anyhow::Result<Attached<'a>> {
         let output = Some(OutputFeed::following(client, how.job, None)?);
-        let input = match how.forward {
-            Forward::Yes => InputState::Waiting,
-            Forward::No => InputState::Settled,
-        };
         Ok(Attached {
             client,
             options,
@@ -344,7 +328,7 @@ impl<'a> Attached<'a> {
             shown: None,
             seen,
             missing: String::new(),
-            input,
+            input: None,
         })
     }
 
@@ -389,10 +373,13 @@ impl<'a> Attached<'a> {
                     let (job, attempt) = (self.how.job, Some(self.attempt));
                     self.output = Some(OutputFeed::following(self.client, job, attempt)?);
                 }
-                if self.input == InputState::Waiting {
-                    self.input = InputState::Settled;
-                    let (uri, options) = (self.client.uri().clone(), self.options.clone());
-                    tokio::spawn(forward(uri, options, self.how.clone()));
+                match (&self.input, self.how.forward) {
+                    (Some(input), _) => input.starts_again(),
+                    (None, Forward::Yes) => {
+                        let (uri, options) = (self.client.uri().clone(), self.options.clone());
+                        self.input = Some(Forwarding::begin(uri, options, self.how.clone()));
+                    }
+                    (None, Forward::No) => {}
                 }
             }
             "requeue" => self.attempt = self.attempt.next(),
@@ -407,6 +394,17 @@ impl<'a> Attached<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// How it ended for this command: not well, if its tasks did not get our input.
+    fn ended(&self, end: JobEnd) -> JobEnd {
+        match &self.input {
+            Some(input) if input.is_cut() && end.returncode == 0 => JobEnd {
+                returncode: FAILED.into(),
+                ..end
+            },
+            _ => end,
+        }
     }
 
     fn interrupt(&self) {
@@ -534,62 +532,6 @@ fn write_labelled(out: &mut impl Write, task: u32, bytes: &[u8], label: &Label) 
                 }
             }
             Ok(())
-        }
-    }
-}
-
-/// Sends our standard input to all tasks, then its end.
-async fn forward(uri: Uri, options: Options, how: How) {
-    let (pieces, mut read) = mpsc::channel(INPUT_WAITING);
-    std::thread::spawn(move || read_input(&pieces));
-    let sent = async {
-        let client = Client::connect(&uri, options).await?;
-        while let Some(piece) = read.recv().await {
-            send(&client, how.job, piece).await?;
-        }
-        send(&client, how.job, Bytes::new()).await
-    };
-    match sent.await {
-        // A job that has ended needs no input.
-        Ok(()) | Err(ClientError::Refused(_)) => {}
-        Err(error) => eprintln!("eddy {}: standard input is cut: {error}", how.verb),
-    }
-}
-
-/// One piece of input; an empty one is its end. Not repeated after a loss: the
-/// tasks might read it twice.
-async fn send(client: &Client, job: JobId, piece: Bytes) -> Result<(), ClientError> {
-    let request = InputRequest {
-        id: job,
-        tasks: Idset::new(),
-        eof: piece.is_empty(),
-    };
-    loop {
-        match client.call_once::<Input>(&request, piece.clone()).await {
-            Err(error) if error.code() == Some(Code::Busy) => {
-                tokio::time::sleep(INPUT_AGAIN).await;
-            }
-            other => return other.map(|_| ()),
-        }
-    }
-}
-
-fn read_input(pieces: &mpsc::Sender<Bytes>) {
-    let mut stdin = io::stdin().lock();
-    let mut buffer = vec![0; INPUT_BYTES];
-    loop {
-        match stdin.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(read) => {
-                if pieces
-                    .blocking_send(Bytes::copy_from_slice(&buffer[..read]))
-                    .is_err()
-                {
-                    return;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return,
         }
     }
 }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use eddy_wire::id::Epoch;
 use eddy_wire::idset::Idset;
+use eddy_wire::input::Portion;
 use eddy_wire::payload::{KEPT_MAX, Keeps, Payloads};
 use eddy_wire::shell::{FromShell, Part, PartState, Role, Start, ToShell};
 use eddy_wire::time::Time;
@@ -87,8 +88,8 @@ pub enum ShellEffect {
     Sweep(Part),
     /// The part's end is recorded: drop what is kept for it.
     Forget(Part),
-    /// Feed standard input: task ranks (empty is all), bytes, whether it ends.
-    Input(Part, Idset, Vec<u8>, bool),
+    /// Feed standard input.
+    Input(Part, Portion),
     /// Send output: part, read, offset, follow.
     Read(Part, u64, u64, bool),
     /// Stop that.
@@ -203,6 +204,7 @@ impl ShellBook {
             instance: self.instance.clone(),
             epoch: self.epoch,
             pid: self.pid,
+            version: eddy_wire::shell::VERSION,
             parts: self.parts(),
         }
     }
@@ -232,14 +234,7 @@ impl ShellBook {
                 });
             }
             ToShell::Forget { part } => self.forget(part, out),
-            ToShell::Input {
-                part,
-                tasks,
-                eof,
-                data,
-            } => {
-                out.push(ShellEffect::Input(part, tasks, data, eof));
-            }
+            ToShell::Input { part, portion } => out.push(ShellEffect::Input(part, portion)),
             ToShell::Read {
                 part,
                 read,

@@ -31,7 +31,7 @@ pub enum SpeechError {
 /// Puts a broker's word behind what is already to be sent.
 pub fn put_to_shell(out: &mut BytesMut, mut word: ToShell) -> Result<(), MessageError> {
     let tail = match &mut word {
-        ToShell::Input { data, .. } => std::mem::take(data),
+        ToShell::Input { portion, .. } => std::mem::take(&mut portion.data),
         _ => Vec::new(),
     };
     let message = Message::request(TOPIC, 0, &word).with_tail(tail.into());
@@ -51,8 +51,8 @@ pub fn put_from_shell(out: &mut BytesMut, mut word: FromShell) -> Result<(), Mes
 /// The broker's word that a message is.
 pub fn read_to_shell(message: &Message) -> Result<ToShell, SpeechError> {
     let mut word = serde_json::from_slice(body(message)?)?;
-    if let ToShell::Input { data, .. } = &mut word {
-        *data = message.tail.to_vec();
+    if let ToShell::Input { portion, .. } = &mut word {
+        portion.data = message.tail.to_vec();
     }
     Ok(word)
 }
@@ -80,6 +80,7 @@ mod tests {
     use super::*;
     use eddy_wire::id::{Attempt, JobId, Rank};
     use eddy_wire::idset::Idset;
+    use eddy_wire::input::{Portion, Position};
     use eddy_wire::shell::Part;
 
     #[test]
@@ -92,9 +93,16 @@ mod tests {
         let data = vec![0, 255, 7];
         let input = ToShell::Input {
             part,
-            tasks: Idset::new(),
-            eof: true,
-            data,
+            portion: Portion {
+                number: 7,
+                tasks: Idset::new(),
+                at: Some(Position {
+                    source: uuid::Uuid::from_u128(1),
+                    offset: 9,
+                }),
+                eof: true,
+                data,
+            },
         };
         let output = FromShell::Output {
             read: 3,

@@ -72,6 +72,7 @@ pub mod access;
 
 pub mod services;
 
+pub mod input;
 pub mod shell;
 pub mod shell_options;
 pub mod shrinking;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::idset::Idset;
+use crate::input::{Portion, Taken};
 use crate::time::{Span, Time};
 
 /// One rank's part of one attempt of a job: what starts and ends as a whole on
@@ -58,6 +59,8 @@ impl Role {
     }
 }
 
+/// The words that shells know by now. One of version 0 does not say what became of input.
+pub const VERSION: u32 = 1;
 /// How often a leader that died is started again.
 pub const RESTARTS_MAX: usize = 3;
 /// Within how long.
@@ -166,13 +169,9 @@ pub enum ToShell {
     Input {
         /// The part.
         part: Part,
-        /// Task ranks it is for; empty is all.
-        tasks: Idset,
-        /// Whether nothing follows.
-        eof: bool,
-        /// The bytes: the tail of the message, not its body.
-        #[serde(skip)]
-        data: Vec<u8>,
+        /// The bytes, and where they stand.
+        #[serde(flatten)]
+        portion: Portion,
     },
     /// Send output of the part from this offset of its spool.
     Read {
@@ -206,6 +205,9 @@ pub enum FromShell {
         epoch: Epoch,
         /// Its process id, for people.
         pid: u32,
+        /// Which words it knows, [`VERSION`] of the program that it is.
+        #[serde(default)]
+        version: u32,
         /// Every part it holds.
         parts: Vec<(Part, PartState)>,
     },
@@ -243,6 +245,17 @@ pub enum FromShell {
         part: Part,
         /// Why, in words.
         why: String,
+    },
+    /// What became of a portion of input; said once the tasks have room for more.
+    Took {
+        /// The part.
+        part: Part,
+        /// Which portion.
+        portion: u64,
+        /// Up to where all bytes of its sender were taken.
+        next: u64,
+        /// What became of it.
+        taken: Taken,
     },
     /// Output of a read: frames of the spool file from `offset` on.
     Output {

@@ -332,9 +332,9 @@ impl Word {
                 None => Err(Message::decode(&Bytes::new()).expect_err("nothing is no message")),
             },
             Word::ToShell {
-                word: ToShell::Input { data, .. },
+                word: ToShell::Input { portion, .. },
                 ..
-            } => Ok(Bytes::copy_from_slice(data)),
+            } => Ok(Bytes::copy_from_slice(&portion.data)),
             Word::FromShell {
                 word: FromShell::Output { frames, .. },
                 ..
@@ -351,9 +351,9 @@ impl Word {
                 *message = Some(Box::new(carried));
             }
             Word::ToShell {
-                word: ToShell::Input { data, .. },
+                word: ToShell::Input { portion, .. },
                 ..
-            } => *data = tail.to_vec(),
+            } => portion.data = tail.to_vec(),
             Word::FromShell {
                 word: FromShell::Output { frames, .. },
                 ..

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use eddy_wire::access::{Access, Users};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
+use eddy_wire::input::Portion;
 use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, MessageError, Type};
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::{FromShell, Part, ToShell};
@@ -55,6 +56,16 @@ fn part() -> Part {
         job: JobId(905),
         attempt: Attempt(1),
         rank: Rank(3),
+    }
+}
+
+fn portion(data: Vec<u8>, eof: bool) -> Portion {
+    Portion {
+        number: 1,
+        tasks: Idset::new(),
+        at: None,
+        eof,
+        data,
     }
 }
 
@@ -114,9 +125,7 @@ fn word() -> impl Strategy<Value = Word> {
             epoch: Epoch(4),
             word: ToShell::Input {
                 part: part(),
-                tasks: Idset::new(),
-                eof,
-                data
+                portion: portion(data, eof),
             }
         }),
         (data(), any::<bool>()).prop_map(|(frames, end)| Word::FromShell {
@@ -187,9 +196,7 @@ fn raw_bytes_are_not_in_the_json() {
     let data = vec![0xFE; 1000];
     let input = ToShell::Input {
         part: part(),
-        tasks: Idset::new(),
-        eof: false,
-        data: data.clone(),
+        portion: portion(data.clone(), false),
     };
     let word = Word::ToShell {
         epoch: Epoch(1),

@@ -192,6 +192,7 @@ impl Instance {
             instance: "test".to_owned(),
             epoch: Epoch(epoch),
             pid: 1,
+            version: 1,
             parts: parts.to_vec(),
         };
         self.act(Arrival::Shell(Epoch(epoch), hello));

@@ -13,6 +13,7 @@ use eddy_cli_tests::running::{LIMIT, Running};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
+use eddy_wire::input::{Portion, Taken};
 use eddy_wire::message::Message;
 use eddy_wire::shell::{Ended, FromShell, Part, Role, Start, ToShell};
 use serde_json::{Value, json};
@@ -70,14 +71,19 @@ impl Leader {
 
     /// Bytes for the standard input of a part's tasks.
     fn feed(&mut self, part: Part, bytes: &'static [u8]) -> Tested {
-        let word = ToShell::Input {
-            part,
+        let portion = Portion {
+            number: 1,
             tasks: Idset::new(),
+            at: None,
             eof: false,
             data: Vec::new(),
         };
-        let message = Message::request(TOPIC, 0, &word);
-        self.send(message.with_tail(Bytes::from_static(bytes)))
+        let message = Message::request(TOPIC, 0, &ToShell::Input { part, portion });
+        self.send(message.with_tail(Bytes::from_static(bytes)))?;
+        match self.hear()? {
+            FromShell::Took { taken, .. } if taken == Taken::Kept => Ok(()),
+            other => bail!("not that it was taken: {other:?}"),
+        }
     }
 
     fn send(&mut self, message: Message) -> Tested {

@@ -269,11 +269,13 @@ pub fn without_list(message: FromShell) -> FromShell {
             instance,
             epoch,
             pid,
+            version,
             ..
         } => FromShell::Hello {
             instance,
             epoch,
             pid,
+            version,
             parts: Vec::new(),
         },
         other => other,

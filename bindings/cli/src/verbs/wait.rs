@@ -115,7 +115,7 @@ fn wait_inside(
         for end in ends.values() {
             tell("wait", end);
         }
-left = left.without(&ends.keys().copied().collect());
+        left = left.without(&ends.keys().copied().collect());
         all.extend(ends.into_values());
         match waited {
             _ if left.is_empty() => return Ok(all),

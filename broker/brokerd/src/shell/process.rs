@@ -11,6 +11,7 @@
 pub mod hunt;
 pub mod inherited;
 pub mod input;
+pub mod intake;
 pub mod limits;
 pub mod link;
 pub mod mock;
@@ -30,7 +31,8 @@ use std::time::{Duration, Instant};
 
 use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput, Spawn};
 use eddy_wire::id::Epoch;
-use eddy_wire::shell::{PartState, Role};
+use eddy_wire::input::{Portion, Taken};
+use eddy_wire::shell::{FromShell, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
 
 use self::inherited::Streams;
@@ -39,7 +41,7 @@ use self::link::{Link, Outlook};
 use self::mock::Mocks;
 use self::program::Mock;
 use self::reads::{Reads, Written};
-use self::tasks::{Ends, Surroundings, Tasks};
+use self::tasks::{Surroundings, Tasks};
 use self::watch::{Token, Until, Watch, Watched};
 use crate::clock::Clock;
 use crate::logging;
@@ -266,6 +268,8 @@ impl Shell {
                     Some(PartState::Starting | PartState::Running { .. }) => Written::On,
                 });
         }
+        let said = self.tasks.take_said().into_iter();
+        said.for_each(|word| self.link.say(word));
         let outlook = match self.course {
             Course::Serving => self.tasks.outlook(),
             Course::Leaving => Outlook::Quiet,
@@ -285,6 +289,9 @@ impl Shell {
                     && ends
                 {
                     self.reads.grew(part);
+                }
+                if let ShellInput::Broker(ToShell::Welcome { .. }) = input {
+                    self.tasks.forget_owed();
                 }
                 let mut effects = std::mem::take(&mut self.effects);
                 self.book.handle(now, input, &mut effects);
@@ -329,13 +336,7 @@ impl Shell {
             // Nothing is kept beside the book but the spool, which stays until
             // the job is purged.
             ShellEffect::Forget(_) => {}
-            ShellEffect::Input(part, tasks, data, eof) => {
-                let end = match eof {
-                    true => Ends::Here,
-                    false => Ends::Not,
-                };
-                self.tasks.input(part, &tasks, data, end, &mut self.watch);
-            }
+            ShellEffect::Input(part, portion) => self.feed(part, portion),
             ShellEffect::Read(part, read, offset, follow) => {
                 let from = (offset, follow);
                 self.reads.begin(t, (part, read), from, &mut self.link);
@@ -346,6 +347,19 @@ impl Shell {
                 self.disconnect();
             }
             ShellEffect::Exit => self.course = Course::Leaving,
+        }
+    }
+
+    fn feed(&mut self, part: Part, portion: Portion) {
+        match self.book.state(&part) {
+            Some(_) => self.tasks.input(part, portion, &mut self.watch),
+            // Its start is yet to come, or to come again.
+            None => self.link.say(FromShell::Took {
+                part,
+                portion: portion.number,
+                next: 0,
+                taken: Taken::Later,
+            }),
         }
     }
 

@@ -12,6 +12,7 @@ use super::service;
 use crate::event::{Requeue, Waitable};
 use crate::id::{Attempt, JobId};
 use crate::idset::Idset;
+use crate::input::{Position, Taken};
 use crate::lifecycle::{JobResult, JobState};
 use crate::message::Roles;
 use crate::time::{Span, Time};
@@ -43,8 +44,8 @@ service!(
     Output, "job.output", USERS, OutputRequest => OutputReply
 );
 service!(
-    /// Standard input for a running job; the bytes are the tail.
-    Input, "job.input", USERS, InputRequest => ()
+    /// Standard input for a running job; the bytes are the tail. Who does not say where they stand is told nothing.
+    Input, "job.input", USERS, InputRequest => Option<InputReply>
 );
 service!(
     /// Raise an exception; severity 0 ends the job. `cancel` is one of type `cancel`.
@@ -250,6 +251,18 @@ pub struct InputRequest {
     /// Whether nothing follows.
     #[serde(default)]
     pub eof: bool,
+    /// Where the bytes stand in all that this sender sends. What says it may be repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Position>,
+}
+
+/// What became of input, said once all shells that have such tasks have room for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputReply {
+    /// Up to where all bytes of the sender were taken: it goes on from there, be it behind or before what it sent.
+    pub next: u64,
+    /// What became of the portion: `kept`, `unread`, `elsewhere` or `over`.
+    pub taken: Taken,
 }
 
 /// Which jobs a change is of that names none by number or set.

@@ -92,6 +92,7 @@ impl Hosting {
                 FromShell::Started { .. }
                 | FromShell::Paused { .. }
                 | FromShell::Restarted { .. }
+                | FromShell::Took { .. }
                 | FromShell::Output { .. },
             ) => false,
             Said::Away(_) => false,
@@ -253,7 +254,10 @@ impl Grounds {
             }
             Said::Word(
                 _,
-                FromShell::Paused { .. } | FromShell::Restarted { .. } | FromShell::Output { .. },
+                FromShell::Paused { .. }
+                | FromShell::Restarted { .. }
+                | FromShell::Took { .. }
+                | FromShell::Output { .. },
             ) => {}
         }
     }

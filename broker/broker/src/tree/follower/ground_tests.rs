@@ -99,6 +99,7 @@ impl Bed {
             instance: "outer".to_owned(),
             epoch: SHELL,
             pid: 7,
+            version: 1,
             parts,
         };
         self.take(FollowerInput::Shell(SHELL, hello))

@@ -88,6 +88,7 @@ fn a_new_tenure_sends_those_who_wait_back_to_their_beginning() {
         instance: "tree".to_owned(),
         epoch: Epoch(2),
         pid: 9,
+        version: 1,
         parts: Vec::new(),
     };
     handle(&mut follower, FollowerInput::Shell(Epoch(2), hello));

@@ -176,6 +176,7 @@ fn a_lost_rank_takes_its_clients_and_shells_with_it() {
         instance: "i".to_owned(),
         epoch: Epoch(8),
         pid: 1,
+        version: 1,
         parts: Vec::new(),
     };
     let word = Word::FromShell {

@@ -1,9 +1,9 @@
 //! Standard input of the tasks of a part, as clients send it: kept until the
 //! tasks read, once for all of them.
 //!
-//! Used by the shell's loop. It bounds what is kept for one part; what is over
-//! ends the input of whoever is behind, since a task that got a part of its
-//! input and then more would compute something else.
+//! Used by the shell's loop. It counts what is kept for one part, so that whoever
+//! sends is told to go on only when there is room: nothing is ever dropped, and
+//! the slowest task sets the pace.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -17,8 +17,10 @@ use eddy_wire::shell::Part;
 use super::watch::{Token, Until, Watch, Watched};
 use crate::shell::stdio::{Given, InputPipe};
 
-/// The most input kept for the tasks of one part that do not read it.
-pub const SUPPLY_BYTES: usize = 64 << 20;
+/// Input of one part that may be kept while whoever sends it is told to go on.
+pub const SUPPLY_BYTES: usize = 1 << 20;
+/// The most that is kept, of many who send or of one who does not wait to be told.
+pub const SUPPLY_BYTES_MAX: usize = 8 << 20;
 /// What it costs to remember that a task is still to be given a piece.
 const PLACE_BYTES: usize = 32;
 
@@ -26,14 +28,11 @@ const PLACE_BYTES: usize = 32;
 #[derive(Debug, Default)]
 pub struct Supply {
     kept: Rc<Cell<usize>>,
-    taken: Cell<u64>,
 }
 
 /// A piece of it, kept as long as a task is to be given it.
 #[derive(Debug)]
 pub struct Piece {
-    /// In the order in which they came.
-    number: u64,
     data: Vec<u8>,
     kept: Rc<Cell<usize>>,
 }
@@ -42,9 +41,7 @@ impl Supply {
     /// Takes a piece, for the backlogs of tasks.
     pub fn take(&self, data: Vec<u8>) -> Rc<Piece> {
         self.kept.set(self.kept.get() + data.len());
-        self.taken.set(self.taken.get() + 1);
         Rc::new(Piece {
-            number: self.taken.get(),
             data,
             kept: Rc::clone(&self.kept),
         })
@@ -62,51 +59,14 @@ impl Supply {
         }
     }
 
-    /// Whether more is kept than may be.
-    pub fn is_over(&self) -> bool {
+    /// Whether whoever sends is to wait.
+    pub fn is_plenty(&self) -> bool {
         self.kept.get() > SUPPLY_BYTES
     }
 
-    /// Ends the input of tasks until no more is kept than may be, of those first who are furthest behind: with what
-    /// is kept for them, and where that is too much for others to go on, with what they were given. Whose input is
-    /// complete keeps it. Returns whose input ended.
-    pub fn cut<'a>(
-        &self,
-        newest: Rc<Piece>,
-        backlogs: impl Iterator<Item = (u32, &'a mut Backlog)>,
-    ) -> Vec<u32> {
-        let mut backlogs: Vec<(u32, &mut Backlog)> = backlogs
-            .filter(|(_, backlog)| backlog.more != More::None)
-            .collect();
-        let mut cut = Vec::new();
-        // Each time round whoever is furthest behind is cut or keeps nothing: there are no more rounds than tasks.
-        while self.is_over_without(&newest)
-            && let Some(oldest) = backlogs.iter().filter_map(|(_, one)| one.first()).min()
-        {
-            let furthest = |one: &Backlog| one.first() == Some(oldest);
-            for (task, backlog) in backlogs.iter_mut().filter(|(_, one)| furthest(one)) {
-                if std::mem::replace(&mut backlog.more, More::Cut) != More::Cut {
-                    cut.push(*task);
-                }
-                if backlog.has_last(&newest) {
-                    backlog.pop_last();
-                }
-            }
-            if self.is_over_without(&newest) {
-                let furthest = backlogs.iter_mut().filter(|(_, one)| furthest(one));
-                furthest.for_each(|(_, backlog)| backlog.clear());
-            }
-        }
-        cut
-    }
-
-    /// Whether it would be over if what only the caller holds were gone.
-    fn is_over_without(&self, newest: &Rc<Piece>) -> bool {
-        let own = match Rc::strong_count(newest) {
-            1 => newest.data.len(),
-            _ => 0,
-        };
-        self.kept.get() - own > SUPPLY_BYTES
+    /// Whether no more is taken.
+    pub fn is_full(&self) -> bool {
+        self.kept.get() > SUPPLY_BYTES_MAX
     }
 }
 
@@ -134,10 +94,10 @@ enum More {
     MayCome,
     /// It is complete.
     None,
-    /// The limit was met.
-    Cut,
-    /// The task has seen the end.
+    /// And the task has seen the end.
     Told,
+    /// The task reads no more.
+    Unread,
 }
 
 impl Backlog {
@@ -185,26 +145,20 @@ impl Backlog {
                 self.kept.set(self.kept.get() - PLACE_BYTES);
             }
         }
-        if self.more != More::MayCome {
+        if self.more == More::None {
             self.close(watch);
+            self.more = More::Told;
         }
     }
 
-    /// The first piece that it was not given yet.
-    fn first(&self) -> Option<u64> {
-        self.pieces.front().map(|piece| piece.number)
+    /// Whether nobody will read what it is offered.
+    pub fn is_unread(&self) -> bool {
+        self.more == More::Unread
     }
 
-    fn has_last(&self, piece: &Rc<Piece>) -> bool {
-        self.pieces
-            .back()
-            .is_some_and(|last| Rc::ptr_eq(last, piece))
-    }
-
-    fn pop_last(&mut self) {
-        if self.pieces.pop_back().is_some() {
-            self.kept.set(self.kept.get() - PLACE_BYTES);
-        }
+    /// Whether it was said that nothing follows.
+    pub fn is_complete(&self) -> bool {
+        matches!(self.more, More::None | More::Told)
     }
 
     fn clear(&mut self) {
@@ -227,7 +181,7 @@ impl Backlog {
         self.unwatch(watch);
         self.pipe = None;
         self.clear();
-        self.more = More::Told;
+        self.more = More::Unread;
     }
 }
 
@@ -278,16 +232,11 @@ mod tests {
             }
         }
 
-        /// Gives all of them so much; whose input that ends.
-        fn give(&mut self, bytes: usize) -> Vec<u32> {
+        fn give(&mut self, bytes: usize) {
             let piece = self.supply.take(vec![7; bytes]);
             for (task, backlog) in (0..).zip(&mut self.backlogs) {
                 backlog.offer(&piece);
                 backlog.pump(PART, task, &mut self.watch);
-            }
-            match self.supply.is_over() {
-                true => self.supply.cut(piece, (0..).zip(&mut self.backlogs)),
-                false => Vec::new(),
             }
         }
 
@@ -307,41 +256,35 @@ mod tests {
     fn what_many_tasks_do_not_read_is_kept_once() {
         let mut tasks = Tasks::new(20);
         for _ in 0..3 {
-            assert!(tasks.give(16 << 20).is_empty());
+            tasks.give(2 << 20);
         }
-        assert!(tasks.supply.kept.get() < 49 << 20);
+        assert!(tasks.supply.is_plenty() && !tasks.supply.is_full());
         // The places of those who are to be given it count, too.
-        assert!(tasks.supply.kept.get() > 48 << 20);
+        assert!(tasks.supply.kept.get() > 6 << 20);
+        assert!(tasks.supply.kept.get() < 7 << 20);
         drop(tasks.backlogs.pop());
         tasks.backlogs.clear();
         assert_eq!(tasks.supply.kept.get(), 0);
     }
 
     #[test]
-    fn over_the_limit_input_of_a_task_ends_with_what_is_kept() {
-        let mut tasks = Tasks::new(1);
-        for _ in 0..3 {
-            assert!(tasks.give(20 << 20).is_empty());
-        }
-        assert_eq!(tasks.give(20 << 20), [0]);
-        assert!(tasks.give(20 << 20).is_empty());
-        tasks.read(0);
-        assert!(tasks.backlogs[0].pipe.is_none(), "the input ends");
-        assert_eq!(tasks.supply.kept.get(), 0);
+    fn the_slowest_task_says_when_there_is_room_and_no_byte_is_dropped() {
+        let mut tasks = Tasks::new(2);
+        tasks.give(3 << 20);
+        assert_eq!(tasks.read(0), 3 << 20);
+        assert!(tasks.supply.is_plenty());
+        assert_eq!(tasks.read(1), 3 << 20);
+        assert!(!tasks.supply.is_plenty());
     }
 
     #[test]
-    fn a_task_that_reads_goes_on_beside_others_that_do_not() {
-        let mut tasks = Tasks::new(3);
-        let mut cut = Vec::new();
-        for number in 0..100 {
-            cut.extend(tasks.give(2 << 20));
-            // It may be some pieces behind.
-            if number % 5 == 0 {
-                tasks.read(1);
-            }
-        }
-        assert_eq!(cut, [0, 2]);
-        assert_eq!(tasks.backlogs[1].more, More::MayCome);
+    fn who_reads_no_more_keeps_nobody_waiting() {
+        let mut tasks = Tasks::new(2);
+        tasks.give(3 << 20);
+        tasks.read(0);
+        drop(tasks.ends.pop());
+        tasks.backlogs[1].pump(PART, 1, &mut tasks.watch);
+        assert!(tasks.backlogs[1].is_unread() && !tasks.supply.is_plenty());
+        assert!(!tasks.backlogs[0].is_unread());
     }
 }

@@ -15,11 +15,12 @@ use std::time::Instant;
 
 use eddy_broker::shellbook::{ShellInput, Spawn};
 use eddy_wire::hash::Hash;
-use eddy_wire::shell::{Part, Start};
+use eddy_wire::shell::{FromShell, Part, Start};
 use eddy_wire::time::Time;
 
 use super::hunt::{Hunt, Present};
 use super::input::{Backlog, Supply};
+use super::intake::Intake;
 use super::link::Outlook;
 use super::pause::Pausing;
 use super::program::{Environment, Kept, Program, Stdin, Why};
@@ -42,7 +43,6 @@ mod pace;
 mod prepare;
 mod waiting;
 
-pub use feed::Ends;
 use waiting::Waiting;
 
 /// Threads that spawn: what two cores can make use of.
@@ -95,6 +95,8 @@ pub struct Tasks {
     buffer: Vec<u8>,
     /// Parts that wrote since this was last asked.
     grown: HashSet<Part>,
+    /// What became of input that was sent.
+    said: Vec<FromShell>,
     unbound: Warned,
     uri: String,
 }
@@ -119,6 +121,7 @@ struct Live {
     /// Of the instance that this part leads.
     statedir: Option<PathBuf>,
     supply: Supply,
+    intake: Intake,
     tasks: Vec<Task>,
 }
 
@@ -164,6 +167,7 @@ impl Tasks {
             null: stdio::null()?,
             buffer: vec![0; SLICE_BYTES],
             grown: HashSet::new(),
+            said: Vec::new(),
             unbound: Warned::NotYet,
             uri: String::new(),
         })
@@ -191,6 +195,7 @@ impl Tasks {
             files: HashMap::new(),
             statedir: None,
             supply: Supply::default(),
+            intake: Intake::default(),
             tasks: Vec::new(),
         });
         if live.tasks.len() <= live.at(spawn.task) {
@@ -368,6 +373,7 @@ impl Tasks {
         if let Some((child, _)) = own.child.take() {
             self.pids.remove(&child.pid);
         }
+        self.release(part);
         inputs.push_back(ShellInput::Exited(part, task, status));
     }
 
@@ -471,6 +477,7 @@ impl Tasks {
                     live.close(at, output, watch);
                 }
             }
+            self.said.extend(live.owed(part));
             self.grown.insert(part);
             // Whoever was killed in it left its sockets.
             if let Some(statedir) = live.statedir {

@@ -74,6 +74,7 @@ impl Bed {
             instance: "outer".to_owned(),
             epoch: SHELL,
             pid: 7,
+            version: 1,
             parts,
         })
     }
