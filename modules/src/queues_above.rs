@@ -1,8 +1,8 @@
 //! The queues of a parent that lead to this instance, and the nodes that it has closed, as it told of them last.
 //!
 //! Kept by ingest (what is taken while the parent is away), by sched (what begins then, and in a user's instance
-//! always), by nest (what it tells its own) and by resource (what is in service). It is recorded, so that a leader that is started again without its parent goes
-//! by it, too. Knows no limits that are counted: those are the parent's.
+//! always), by nest (what it tells its own) and by resource (what is in service). It is recorded, so that a leader
+//! that is started again without its parent goes by it, too. Knows no limits that are counted: those are the parent's.
 
 use std::collections::BTreeSet;
 

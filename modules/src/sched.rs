@@ -8,6 +8,7 @@ mod alike;
 mod asked;
 mod gang;
 pub(crate) mod grounds;
+mod halts;
 mod limit;
 mod oversize;
 mod passed;
@@ -54,7 +55,7 @@ use crate::limits::Limits;
 use crate::live::{self, Change};
 use crate::nest::run::waits_below;
 use crate::settings::{Place, Settings};
-use crate::silence::{Silence, Turn};
+use crate::silence::Silence;
 use alike::Alike;
 use asked::Asked;
 use grounds::Grounds;
@@ -514,36 +515,6 @@ impl Sched {
             |seen| queues::of(&seen.submit.spec) == Some(turned.queue.as_str()),
             out,
         );
-    }
-
-    /// It is now this time: whether work begins may have turned by that alone.
-    fn looks_at_time(&mut self, now: Time, out: &mut Outbox) {
-        self.silence.ends_at(self.place.end());
-        let turn = self.silence.at(now);
-        self.parent_turns(turn, out);
-    }
-
-    fn wake_at_end(&self, out: &mut Outbox) {
-        if let Some(end) = self.place.end() {
-            out.volatile(Volatile::Wake(end));
-        }
-    }
-
-    /// The parent is not heard from now on.
-    fn parent_silent(&mut self, now: Time, out: &mut Outbox) {
-        for then in self.silence.begins(now) {
-            out.volatile(Volatile::Wake(then));
-        }
-        self.unordered.say_again();
-    }
-
-    /// The parent has been silent for too long, or is heard again: all who wait.
-    fn parent_turns(&mut self, turn: Option<Turn>, out: &mut Outbox) {
-        if turn.is_some() {
-            self.unordered.say_again();
-            out.notice(Notice::Halted(self.silence.reason()));
-            self.tell_wants(|_| true, out);
-        }
     }
 
     /// What the planner is to find for these who wait by now.

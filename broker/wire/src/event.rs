@@ -438,10 +438,7 @@ impl Kind {
             Kind::Undrain(ranks, userid) => json(&Ranks::of(ranks, *userid)),
             Kind::GiveBack(ranks) => json(&Ranks::of(ranks, None)),
             Kind::Put(key, value, userid) => json(&Pair::of(key, value, *userid)),
-            Kind::Delete(key, userid) => json(&Key {
-                key: key.clone(),
-                userid: *userid,
-            }),
+            Kind::Delete(key, userid) => json(&Key::of(key, *userid)),
             Kind::Account(changed) => json(changed),
             Kind::Queue(turned) => json(turned),
             Kind::Reservation(kept) => json(kept),

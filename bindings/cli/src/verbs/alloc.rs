@@ -72,9 +72,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     });
     let terms = &mut options.terms;
     terms.eligible.name_copies(global)?;
-    terms
-        .job_name
-        .get_or_insert(name.unwrap_or_else(|| "alloc".to_owned()));
+    let name = name.unwrap_or_else(|| "alloc".to_owned());
+    terms.job_name.get_or_insert(name);
     let (stdin, forward) = super::run::stdin(terms);
     let (program, stdin) = match args.command.is_empty() {
         true => (Program::None, Stdin::Empty),

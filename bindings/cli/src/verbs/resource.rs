@@ -206,10 +206,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 force,
                 targets: text,
                 reason,
-            } => {
-                is_no_target(&client, &text, &reason).await?;
-                nodes::dead(&client, targets(&text), reason.join(" "), force).await?;
-            }
+            } => dead(&client, (&text, &reason), force).await?,
             Verb::Add { count } => nodes::add(&client, count).await?,
             Verb::Remove {
                 drain,
@@ -222,8 +219,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                     (true, false) => Jobs::End,
                     (false, false) => Jobs::Stay,
                 };
-                is_no_target(&client, &text, &reason).await?;
-                nodes::remove(&client, targets(&text), &reason.join(" "), jobs).await?;
+                remove(&client, (&text, &reason), jobs).await?;
             }
             Verb::Pools { json, no_header } => {
                 let pools = client.call::<pool::List>(&()).await?;
@@ -235,6 +231,24 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         }
         Ok(0)
     })
+}
+
+async fn dead(
+    client: &Client,
+    (text, reason): (&str, &[String]),
+    force: bool,
+) -> anyhow::Result<()> {
+    is_no_target(client, text, reason).await?;
+    nodes::dead(client, targets(text), reason.join(" "), force).await
+}
+
+async fn remove(
+    client: &Client,
+    (text, reason): (&str, &[String]),
+    jobs: Jobs,
+) -> anyhow::Result<()> {
+    is_no_target(client, text, reason).await?;
+    nodes::remove(client, targets(text), &reason.join(" "), jobs).await
 }
 
 /// Drains these, or shows what is drained where none are named.

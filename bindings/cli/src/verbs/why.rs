@@ -306,23 +306,7 @@ fn lines(
         if let Some(ended) = told.ended.get(&row.id) {
             lines.extend(ended::lines(row, ended, users, spelling));
         }
-        match (told.let_go.get(&row.id), condition) {
-            (Some(one), condition) => {
-                lines.extend(condition);
-                lines.extend(told.bound(one).map(bounded));
-                // Who is at a limit may be within it by another request.
-                let is_held = row.reason.starts_with("waits for limit `");
-                if is_held && suppose.is_of_jobs() && !told.bounds.contains_key(&row.id) {
-                    lines.push("  limit:  none would keep it back".to_owned());
-                }
-                lines.push(let_go(row, one));
-            }
-            (None, Some(_)) if row.state.is_pending() => {
-                lines.push("  if:     is not reckoned of a job that waits for that".to_owned());
-            }
-            (None, Some(_)) => lines.push("  if:     is told only of jobs that wait".to_owned()),
-            (None, None) => {}
-        }
+        lines.extend(supposed_aside(row, told, suppose, condition));
         return lines;
     };
     lines.extend(condition);
@@ -361,6 +345,31 @@ fn lines(
         let options = advised(row, one.sharing, advice);
         lines.push(format!("  sooner: with {options} it would start at once"));
     }
+    lines
+}
+
+/// What would be of one that waits for no resources.
+fn supposed_aside(
+    row: &JobRow,
+    told: &Told,
+    suppose: &Suppose,
+    condition: Option<String>,
+) -> Vec<String> {
+    let Some(one) = told.let_go.get(&row.id) else {
+        let text = match row.state.is_pending() {
+            true => "  if:     is not reckoned of a job that waits for that",
+            false => "  if:     is told only of jobs that wait",
+        };
+        return condition.map(|_| text.to_owned()).into_iter().collect();
+    };
+    let mut lines = Vec::from_iter(condition);
+    lines.extend(told.bound(one).map(bounded));
+    // Who is at a limit may be within it by another request.
+    let is_held = row.reason.starts_with("waits for limit `");
+    if is_held && suppose.is_of_jobs() && !told.bounds.contains_key(&row.id) {
+        lines.push("  limit:  none would keep it back".to_owned());
+    }
+    lines.push(let_go(row, one));
     lines
 }
 

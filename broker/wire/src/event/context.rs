@@ -299,3 +299,10 @@ pub(super) struct Key {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) userid: Option<u32>,
 }
+
+impl Key {
+    pub(super) fn of(key: &str, userid: Option<u32>) -> Key {
+        let key = key.to_owned();
+        Key { key, userid }
+    }
+}
