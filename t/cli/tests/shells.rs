@@ -81,7 +81,9 @@ impl Leader {
         let message = Message::request(TOPIC, 0, &ToShell::Input { part, portion });
         self.send(message.with_tail(Bytes::from_static(bytes)))?;
         match self.hear()? {
-            FromShell::Took { taken, .. } if taken == Taken::Kept => Ok(()),
+            FromShell::Took {
+                taken: Taken::Kept, ..
+            } => Ok(()),
             other => bail!("not that it was taken: {other:?}"),
         }
     }
