@@ -153,7 +153,7 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpawnError {
     /// The system refused a step.
-    #[error("cannot {} {what}: {}{}", .step.attempt(), describe(*.errno), hint(*.step, *.errno, .what))]
+    #[error("cannot {} {what}: {}", .step.attempt(), describe(*.errno))]
     Step {
         /// What failed.
         step: Step,
@@ -185,17 +185,6 @@ impl SpawnError {
             } => 127,
             SpawnError::Step { .. } | SpawnError::User(_) | SpawnError::Late { .. } => 126,
         }
-    }
-}
-
-/// What of a program that is there is not: the system says the same of both.
-fn hint(step: Step, errno: i32, what: &str) -> &'static str {
-    let is_script = step == Step::Exec && errno == libc::ENOENT && what.contains('/');
-    match is_script {
-        true => {
-            "; where the file is there, what its first line names is not (or that line ends in CR LF)"
-        }
-        false => "",
     }
 }
 
