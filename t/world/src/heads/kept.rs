@@ -66,6 +66,8 @@ impl Watched {
                     self.kept.told.clear();
                 }
             }
+            // What was proposed for it is void, and so is what was planned by that.
+            Delta::Unwant(job) if self.held.contains_key(job) => self.kept.told.clear(),
             Delta::Unwant(job) => drop(self.kept.told.remove(job)),
             Delta::Freed(_) | Delta::Charged(..) | Delta::Used(_) | Delta::Account(_) => {}
             Delta::Explain(_) | Delta::Shares(_) | Delta::Up(_) | Delta::Held(..) => {}
