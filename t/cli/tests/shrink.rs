@@ -161,6 +161,8 @@ fn a_node_that_is_drained_is_closed_in_a_workflow_that_holds_it() -> Tested {
     let inner = at(&["alloc", "--bg", "-N3", "-n3", "--exclusive"])?;
     let path = format!("{outer}/{inner}");
     let within = |words: &[&str]| instance.ok(&[&["--at", path.as_str()], words].concat());
+    // It can be reached before all its ranks are there, and one that is not yet is down as well.
+    within(&["run", "-N3", "-n3", "true"])?;
     instance.ok(&["resource", "drain", "2", "a new fan"])?;
     // Said to each by the one around it.
     let begun = Instant::now();
