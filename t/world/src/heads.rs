@@ -154,8 +154,9 @@ impl Watched {
             Delta::Rests(job, Some(line), set) => self.apart.rests(*job, line, set),
             Delta::Line(name, nodes) => self.apart.set_aside(name, nodes.as_ref()),
             Delta::Want(job, want) => {
-                // What was proposed for it is withdrawn, too; where it is recorded all the same, that is news.
-                if want.back.is_none() {
+                // What was proposed for another request is withdrawn; where it is recorded all the same, that is news.
+                let before = self.wants.get(job);
+                if before.is_some_and(|before| before.request != want.request) {
                     self.held.remove(job);
                 }
                 self.wants.insert(*job, want.clone());

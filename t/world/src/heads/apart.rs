@@ -55,7 +55,11 @@ impl Apart {
 
     pub fn want(&mut self, job: JobId, want: &Want) {
         if let Some(line) = self.line(&want.owner) {
-            line.wants.insert(job, want.clone());
+            let before = line.wants.insert(job, want.clone());
+            // What was proposed for another request is withdrawn.
+            if before.is_some_and(|before| before.request != want.request) {
+                line.held.remove(&job);
+            }
         }
     }
 
