@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::Dependency;
+use eddy_wire::jobspec::{Dependency, Work};
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::time::Time;
 
@@ -257,7 +257,21 @@ fn is_lost_inside(ledger: &Ledger, dependency: &Dependency) -> bool {
     let mut last = ended.iter().filter(|(of, _)| *of == instance.attempt);
     let is_over = instance.state == JobState::Inactive;
     let is_lost = ended.iter().any(|(_, job)| !is_met(job));
-    is_lost || (is_over && !last.any(|(_, job)| is_met(job)))
+    let is_unread = || went_with_its_queue(ledger, instance);
+    is_lost || (is_over && (!last.any(|(_, job)| is_met(job)) || is_unread()))
+}
+
+/// Whether the queue instance that one was passed to ended while it held it: where it was only that one knew.
+fn went_with_its_queue(ledger: &Ledger, instance: &Job) -> bool {
+    let Some(queue) = ledger.away.get(&instance.id) else {
+        return false;
+    };
+    let is_it = |one: &&Job| {
+        let work = &one.submit.spec.request.work;
+        matches!(work, Work::Instance { name: Some(name) } if name == queue)
+    };
+    let mut queues = ledger.jobs.values().filter(is_it);
+    queues.any(|one| one.t_inactive.is_some() && one.t_inactive >= instance.t_alloc)
 }
 
 fn called(job: &Job) -> String {
