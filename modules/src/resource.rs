@@ -33,7 +33,7 @@ use eddy_wire::services::resource::{
     Undrained,
 };
 use eddy_wire::shell::FromShell;
-use eddy_wire::time::Time;
+use eddy_wire::time::{MICROS, Span, Time};
 
 use crate::jobs::Jobs;
 use crate::queues_above::QueuesAbove;
@@ -49,6 +49,8 @@ use staying::Staying;
 const REASON_BYTES_MAX: usize = 1024;
 /// Why ranks are drained that were declared dead, where nothing is said.
 const DEAD: &str = "declared dead";
+/// By when a new leader has heard of whoever is there: agents try again each second at the latest.
+const HEARD_IN: Span = Span::seconds(10);
 
 /// The inventory and its state.
 pub struct Resource {
@@ -83,6 +85,9 @@ struct Seats {
     latest: BTreeMap<Rank, Epoch>,
     connected: BTreeSet<Epoch>,
     online: Idset,
+    /// Which were connected at some time in the life of this leader, and when that began.
+    heard: Idset,
+    began: Time,
 }
 
 impl Seats {
@@ -118,7 +123,14 @@ impl Seats {
 
     fn connected(&mut self, epoch: Epoch) {
         self.connected.insert(epoch);
-        self.online = self.online.union(&self.served(epoch));
+        let served = self.served(epoch);
+        self.online = self.online.union(&served);
+        self.heard = self.heard.union(&served);
+    }
+
+    /// A leader began, which has heard of nobody.
+    fn begins(&mut self, now: Time) {
+        (self.heard, self.began) = (Idset::new(), now);
     }
 
     fn away(&mut self, epoch: Epoch) {
@@ -177,6 +189,7 @@ impl Module for Resource {
             }
             (Kind::ShellStart(ranks, epoch), _) => self.seats.started(ranks, *epoch),
             (Kind::ShellLost(epoch, _), _) => self.seats.lost(*epoch),
+            (Kind::LeaderStart(_), _) => self.seats.begins(record.event.t),
             (Kind::Submit(submit), Some(job)) => {
                 if let Work::Instance { name: Some(_) } = submit.spec.request.work {
                     self.declared.insert(job, None);
@@ -478,7 +491,7 @@ impl Resource {
         is_a_line(&body.reason)?;
         self.own_ranks()?;
         let ranks = targets::ranks("targets", &body.targets, self.all())?;
-        self.may_be_dead(&ranks, &body)?;
+        self.may_be_dead(now, &ranks, &body)?;
         // Who says no more than that again leaves why they are drained as it was said.
         let (reason, new) = match body.reason.as_str() {
             "" => (DEAD, ranks.difference(&self.drained())),
@@ -494,7 +507,8 @@ impl Resource {
     }
 
     /// Refuses for ranks that seem to live, unless somebody knows better: then their shells are ended.
-    fn may_be_dead(&self, ranks: &Idset, asked: &DeadRequest) -> Result<(), Refusal> {
+    /// Nobody can know it of those that a new leader has not heard of yet.
+    fn may_be_dead(&self, now: Time, ranks: &Idset, asked: &DeadRequest) -> Result<(), Refusal> {
         let there = ranks.intersect(&self.seats.online);
         let own = there.intersect(&self.local);
         if asked.force && !own.is_empty() {
@@ -508,6 +522,16 @@ impl Resource {
                 "targets: ranks {there} are in service; allowed are those that are offline (on others \
                  `resource drain` lets nothing start, `resource remove --force` ends what runs, and \
                  `resource dead --force` ends a shell that hangs, with all that it started)"
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        let unheard = ranks.difference(&self.seats.heard);
+        let until = self.seats.began.after(HEARD_IN);
+        if now < until && !unheard.is_empty() {
+            let text = format!(
+                "targets: ranks {unheard} may come yet: the leader began a moment ago and has not heard of them; \
+                 say it again in {} s",
+                (until - now).0.div_euclid(MICROS) + 1
             );
             return Err(Refusal::new(Code::Conflict, text));
         }
