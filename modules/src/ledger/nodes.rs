@@ -252,11 +252,15 @@ impl Nodes {
         }
         let own = held_for(&mut self.spent, purpose);
         *own = own.less(was);
+        // What was held beyond what there is was nothing of it: a clock that was set back says so of the whole time
+        // until it is heard of.
+        let freed = was.less(node.beyond);
+        node.beyond = node.beyond.less(was);
         let idle = match passed_to.filter(|name| node.has_of_its_own(name)) {
             Some(name) => self.spent.declared.entry(name.to_owned()).or_default(),
             None => &mut self.spent.idle,
         };
-        *idle = idle.plus(was);
+        *idle = idle.plus(freed);
     }
 
     pub fn take(&mut self, t: Time, rank: Rank, purpose: &For, held: Amounts) {

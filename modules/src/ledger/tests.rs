@@ -1,6 +1,6 @@
 //! Charges of small histories, and that a summary stands for them.
 
-use eddy_wire::event::{Basis, Entry, Event, Exception, Final, Requeue, Waitable};
+use eddy_wire::event::{Basis, Entry, Event, Exception, Final, PassedTo, Requeue, Waitable};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, Rank};
 use eddy_wire::idset::Idset;
@@ -219,6 +219,31 @@ fn what_was_given_back_before_it_was_heard_of_is_not_held_until_then() {
     assert_eq!(core_seconds(identity.charged), 10 * 3);
     assert_eq!(core_seconds(identity.spent.jobs), 10 * 3);
     assert_eq!(identity.spent.sum(), identity.capacity);
+}
+
+/// A queue instance whose clock was set back says that a job began before anything was counted, and how it ended.
+#[test]
+fn what_began_by_a_clock_that_was_set_back_is_no_more_than_it_held() {
+    let mut told = Told::begun();
+    let to = PassedTo {
+        instance: "q".to_owned(),
+        with: None,
+    };
+    told.tell(
+        40,
+        0,
+        Kind::Drain(Idset::first_ids(2), "new fans".to_owned(), 0),
+    );
+    for job in [1, 2] {
+        told.tell(40, job, submit("a"));
+        told.tell(40, job, Kind::Passed(to.clone()));
+        told.tell(-100, job, alloc(&nodes(1, 2)));
+    }
+    told.tell(-90, 1, Kind::Free);
+    told.tell(-85, 2, Kind::Free);
+    let identity = told.report(50).identity;
+    assert_eq!(core_seconds(identity.spent.jobs), 10 * 2 + 15 * 2);
+    assert_eq!(core_seconds(identity.capacity), 50 * 8);
 }
 
 #[test]
