@@ -141,6 +141,7 @@ impl Watched {
     }
 
     fn note(&mut self, delta: &Delta) {
+        self.gifts.note(delta);
         match delta {
             Delta::Inventory(set) => self.inventory = Some(Arc::clone(set)),
             Delta::Up(ranks) => self.up = self.up.union(ranks),
@@ -181,7 +182,6 @@ impl Watched {
                 self.held.insert(*job, (owner.clone(), Arc::clone(set)));
             }
             Delta::Freed(job) => {
-                self.gifts.note(delta);
                 self.apart.freed(*job);
                 self.held.remove(job);
                 self.held.remove(&resting(*job));
@@ -201,7 +201,7 @@ impl Watched {
             Delta::Unreserved(name) => drop(self.reserved.remove(name)),
             Delta::Preempts(rules) => self.preempts = Arc::clone(rules),
             Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
-            Delta::Shrinks(..) | Delta::Gives(..) => self.gifts.note(delta),
+            Delta::Shrinks(..) | Delta::Gives(..) => {}
             Delta::Charged(..) | Delta::Pools(_) | Delta::Uses(..) => {}
             Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
         }
@@ -294,7 +294,8 @@ impl Watched {
         // Whoever takes from others is before those who do not, wherever he stands; and what pools are
         // left at a time is not reckoned here.
         let takes_pools = queue.wants.values().any(|want| !want.pools.is_empty());
-        if takes_pools || self.takes(queue.wants) {
+        let is_given = queue.wants.keys().any(|job| self.gifts.is_given(*job));
+        if takes_pools || is_given || self.takes(queue.wants) {
             return Ok(());
         }
         let starts = starts(queue, outcome);

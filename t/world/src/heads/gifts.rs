@@ -2,7 +2,7 @@
 //!
 //! Knows what the planner was told, and how many cores a plain job asks for, nothing of who chooses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
@@ -18,6 +18,9 @@ pub(super) struct Gifts {
     but: BTreeMap<JobId, Idset>,
     /// Those that it gives already.
     going: BTreeMap<JobId, Idset>,
+    /// Those who wait and for whom others ended or gave nodes: what these had is kept for them, whatever the policy
+    /// has become since.
+    given: BTreeSet<JobId>,
 }
 
 impl Gifts {
@@ -29,13 +32,21 @@ impl Gifts {
                 let ranks = all.iter().map(|one| &one.ranks);
                 let ranks = ranks.fold(Idset::new(), |all, ranks| all.union(ranks));
                 self.going.insert(*job, ranks);
+                self.given.extend(all.iter().filter_map(|one| one.by));
             }
+            Delta::Ending(_, by, _) => self.given.extend(by),
+            Delta::Held(by, ..) => drop(self.given.remove(by)),
             Delta::Freed(job) => {
                 self.but.remove(job);
                 self.going.remove(job);
             }
             _ => {}
         }
+    }
+
+    /// Whether something is kept for one who waits.
+    pub fn is_given(&self, job: JobId) -> bool {
+        self.given.contains(&job)
     }
 
     /// Where one job alone waits, and nothing is kept for anybody, nobody ends for it whose nodes would do.
