@@ -97,6 +97,8 @@ pub enum Happening {
     Marks(InstanceId),
     /// The faults are over: everything is repaired.
     Calms,
+    /// Nothing; whether all is at rest is looked at then.
+    Looks,
 }
 
 /// What happens to one life of a leader.
@@ -526,7 +528,12 @@ impl Nature {
                 };
                 // Now and then something takes a hundred times as long.
                 let spike = if self.random.chance(2) { 100 } else { 1 };
-                Span(self.random.between(10, most) * slow * spike)
+                let span = Span(self.random.between(10, most) * slow * spike);
+                match what {
+                    // Nobody waits longer than that before he tries again.
+                    Delay::Retry => span.min(Span::seconds(1)),
+                    Delay::Net | Delay::Disk | Delay::Process | Delay::Plan | Delay::Query => span,
+                }
             }
         }
     }

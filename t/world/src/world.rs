@@ -231,6 +231,8 @@ impl World {
             };
             latest = latest.max(calm.after(CALM_MAX));
             look = self.nature.now.after(LOOK);
+            // One whose other machines were all removed has no links, and would say nothing for an hour.
+            self.nature.queue.push(look, Happening::Looks);
             if let Some(id) = self.hangs_too_long(calm) {
                 let sentence = "its leader hangs and is not begun anew".to_owned();
                 return self.nature.fail(id, sentence);

@@ -35,3 +35,10 @@ fn ground_beside_the_leader_is_over_when_the_agent_there_says_so() {
     is_right(60_024_619, Shape::Trees);
     is_right(70_014_239, Shape::Trees);
 }
+
+/// All machines but the leader's were removed: without links nothing happened for an hour, and nobody put right
+/// meanwhile what kept a job waiting.
+#[test]
+fn a_world_of_one_machine_is_looked_at() {
+    is_right(147, Shape::Queues);
+}

@@ -36,6 +36,7 @@ impl World {
             Happening::Strikes(fault) => self.strike(fault),
             Happening::Marks(id) => self.instances[id.place()].marks(&mut self.nature),
             Happening::Calms => self.calm(),
+            Happening::Looks => {}
         }
     }
 
