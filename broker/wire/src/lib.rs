@@ -15,6 +15,7 @@ pub mod hostlist;
 
 pub mod fsd;
 
+mod decimal;
 pub mod json;
 
 pub mod field;
