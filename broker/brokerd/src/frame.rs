@@ -72,11 +72,14 @@ impl Inbound {
 
 /// Puts a message behind what is already to be sent.
 pub fn put(out: &mut BytesMut, message: &Message) -> Result<(), MessageError> {
-    let bytes = message.encode()?;
-    out.reserve(LENGTH_BYTES + bytes.len());
-    out.put_u32(bytes.len() as u32);
-    out.put_slice(&bytes);
-    Ok(())
+    let (before, length) = (out.len(), message.wire_len());
+    out.reserve(LENGTH_BYTES + length);
+    out.put_u32(length as u32);
+    let put = message.encode_behind(out);
+    if put.is_err() {
+        out.truncate(before);
+    }
+    put
 }
 
 #[cfg(test)]
@@ -104,6 +107,17 @@ mod tests {
             }
             assert_eq!(topics, ["job.list", "kvs.get"], "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn of_a_message_that_is_refused_nothing_is_put() {
+        let mut out = framed("kvs.get");
+        let before = out.clone();
+        let tail = vec![0; MESSAGE_BYTES_MAX].into();
+        let large = Message::request("kvs.set", 8, &()).with_tail(tail);
+        put(&mut out, &large).expect_err("over the limit");
+        put(&mut out, &Message::request(&"t".repeat(256), 8, &())).expect_err("too long a topic");
+        assert_eq!(out, before);
     }
 
     #[test]

@@ -223,6 +223,13 @@ impl Message {
 
     /// The message as bytes; refused when over a limit.
     pub fn encode(&self) -> Result<Bytes, MessageError> {
+        let mut out = BytesMut::new();
+        self.encode_behind(&mut out)?;
+        Ok(out.freeze())
+    }
+
+    /// Puts the message's bytes behind what is there, where none of it is refused.
+    pub fn encode_behind(&self, out: &mut BytesMut) -> Result<(), MessageError> {
         let total = self.wire_len();
         if total > MESSAGE_BYTES_MAX {
             return Err(MessageError::TooLarge(total));
@@ -230,19 +237,26 @@ impl Message {
         if self.topic.len() > TOPIC_BYTES_MAX {
             return Err(MessageError::Topic);
         }
-        let mut out = BytesMut::with_capacity(total);
-        out.put_slice(&[MAGIC, MESSAGE_VERSION, self.kind as u8, 0]);
-        out.put_u32(self.uid);
-        out.put_u32(self.roles.0);
-        out.put_u64(self.matchtag);
-        out.put_u32(self.target.to_wire());
-        out.put_u16(self.topic.len() as u16);
-        out.put_u32(self.body.len() as u32);
-        out.put_u32(self.tail.len() as u32);
+        out.reserve(total);
+        out.put_slice(&self.header());
         out.put_slice(self.topic.as_bytes());
         out.put_slice(&self.body);
         out.put_slice(&self.tail);
-        Ok(out.freeze())
+        Ok(())
+    }
+
+    /// In one piece: what is written to a buffer bit by bit costs a call for each.
+    fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        header[..4].copy_from_slice(&[MAGIC, MESSAGE_VERSION, self.kind as u8, 0]);
+        header[4..8].copy_from_slice(&self.uid.to_be_bytes());
+        header[8..12].copy_from_slice(&self.roles.0.to_be_bytes());
+        header[12..20].copy_from_slice(&self.matchtag.to_be_bytes());
+        header[20..24].copy_from_slice(&self.target.to_wire().to_be_bytes());
+        header[24..26].copy_from_slice(&(self.topic.len() as u16).to_be_bytes());
+        header[26..30].copy_from_slice(&(self.body.len() as u32).to_be_bytes());
+        header[30..].copy_from_slice(&(self.tail.len() as u32).to_be_bytes());
+        header
     }
 
     /// The message these bytes are, without copying body and tail.
