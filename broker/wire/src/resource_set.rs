@@ -241,7 +241,16 @@ impl ResourceSet {
 
     /// The names of its nodes by rank, in short form (RFC 29).
     pub fn nodelist(&self) -> String {
-        self.hostlist().to_string()
+        match self.only_host() {
+            Some(host) => host.to_owned(),
+            None => self.hostlist().to_string(),
+        }
+    }
+
+    /// The name of its node where it has one: that is its list in the short form.
+    fn only_host(&self) -> Option<&str> {
+        let (_, node) = self.nodes.first_key_value()?;
+        (self.nodes.len() == 1).then_some(&*node.host)
     }
 
     fn hostlist(&self) -> Hostlist {

@@ -6,7 +6,7 @@
 //! it and says what it comes to (`modules/src/passed.rs` there). Nothing is remembered of what was
 //! said but which nodes it has returned: what is owed follows from the records.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -450,11 +450,15 @@ impl Run {
 /// A set of this instance's nodes as the child counts them. One that has left the child keeps the
 /// number that it had there: the child finds nothing behind it, and gives the job back.
 pub(super) fn within(child: &Child, set: &ResourceSet) -> ResourceSet {
-    let number = |rank: &Rank| child.number(*rank);
-    let nodes = set.nodes.iter();
-    let nodes = nodes.filter_map(|(rank, node)| Some((number(rank)?, node.clone())));
+    // One by one: what collects a map sorts first, and mostly there is one.
+    let mut nodes = BTreeMap::new();
+    for (rank, node) in &set.nodes {
+        if let Some(number) = child.number(*rank) {
+            nodes.insert(number, node.clone());
+        }
+    }
     ResourceSet {
-        nodes: nodes.collect(),
+        nodes,
         starttime: set.starttime,
         expiration: set.expiration,
         ..ResourceSet::default()

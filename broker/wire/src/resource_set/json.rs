@@ -77,13 +77,23 @@ fn by_idset<K: Serialize, S: Serializer>(
 struct Execution<'s> {
     #[serde(rename = "R_lite")]
     lite: Vec<Entry<'s>>,
-    nodelist: Vec<Hostlist>,
+    nodelist: Names<'s>,
     starttime: Number,
     expiration: Number,
     #[serde(skip_serializing_if = "Option::is_none")]
     nslots: Option<u32>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     properties: &'s BTreeMap<String, Idset>,
+}
+
+/// The names of the nodes, in the order of ranks.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Names<'s> {
+    None([&'s str; 0]),
+    /// As of most grants. A list of it would be made only to be written.
+    One([&'s str; 1]),
+    List([Hostlist; 1]),
 }
 
 #[derive(Serialize)]
@@ -259,10 +269,11 @@ impl ResourceSet {
             version: 1,
             execution: Execution {
                 lite,
-                nodelist: (!self.is_empty())
-                    .then(|| self.hostlist())
-                    .into_iter()
-                    .collect(),
+                nodelist: match self.only_host() {
+                    Some(host) => Names::One([host]),
+                    None if self.is_empty() => Names::None([]),
+                    None => Names::List([self.hostlist()]),
+                },
                 starttime: seconds_of_micros(self.starttime),
                 expiration: seconds_of_micros(self.expiration),
                 nslots: self.nslots,
