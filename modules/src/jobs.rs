@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::iter;
+use std::mem;
 use std::ops::{Index, RangeInclusive};
 
 use eddy_wire::id::JobId;
@@ -74,17 +75,26 @@ impl<T> Jobs<T> {
 
     /// Keeps this of a job, and gives what was kept of it before.
     pub fn insert(&mut self, job: JobId, value: T) -> Option<T> {
-        let before = self.remove(&job);
-        match self.page_of(job) {
-            Some(page) => {
-                page.places[on_page(job)] = Some((job, value));
-                page.taken += 1;
-                self.paged += 1;
-                self.leave_behind();
-            }
-            None => drop(self.behind.insert(job, value)),
+        let behind = match self.behind.is_empty() {
+            true => None,
+            false => self.behind.remove(&job),
+        };
+        let pages = self.pages.len();
+        let Some(page) = self.page_of(job) else {
+            self.behind.insert(job, value);
+            return behind;
+        };
+        let place = &mut page.places[on_page(job)];
+        if let Some((_, there)) = place {
+            return Some(mem::replace(there, value));
         }
-        before
+        *place = Some((job, value));
+        page.taken += 1;
+        self.paged += 1;
+        if self.pages.len() > pages {
+            self.leave_behind();
+        }
+        behind
     }
 
     /// Keeps nothing of a job any more, and gives what was.
