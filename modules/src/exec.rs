@@ -50,8 +50,7 @@ const SIGKILL: i32 = 9;
 /// What runs, and the shells it runs through.
 pub struct Exec {
     sight: Sight,
-    submits: Jobs<Arc<Submit>>,
-    attempts: Jobs<Attempt>,
+    known: Jobs<Known>,
     runs: BTreeMap<JobId, Run>,
     /// Jobs that are about to be granted something in an instance they are passed to.
     passed: BTreeMap<JobId, String>,
@@ -78,6 +77,12 @@ pub struct Exec {
     /// No limit of a job that the parent passed ends it before: what it changed may be on its way.
     hold: Time,
     timers: Timers,
+}
+
+/// A job that is not over.
+struct Known {
+    submit: Arc<Submit>,
+    attempt: Attempt,
 }
 
 impl Module for Exec {
@@ -187,8 +192,7 @@ impl Exec {
     pub fn new(settings: &Settings) -> Exec {
         Exec {
             sight: Sight::new(settings),
-            submits: Jobs::default(),
-            attempts: Jobs::default(),
+            known: Jobs::default(),
             runs: BTreeMap::new(),
             passed: BTreeMap::new(),
             grounds: BTreeMap::new(),
@@ -216,11 +220,16 @@ impl Exec {
                 if let Work::Ground { of } = submit.spec.request.work {
                     self.grounds.entry(of).or_default().insert(job);
                 }
-                self.submits.insert(job, Arc::clone(submit));
-                self.attempts.insert(job, first_attempt(submit));
+                let known = Known {
+                    submit: Arc::clone(submit),
+                    attempt: first_attempt(submit),
+                };
+                self.known.insert(job, known);
             }
             Kind::Requeue(attempt) => {
-                self.attempts.insert(job, *attempt);
+                if let Some(known) = self.known.get_mut(&job) {
+                    known.attempt = *attempt;
+                }
                 self.remove(job);
             }
             Kind::Passed(to) => {
@@ -228,10 +237,10 @@ impl Exec {
             }
             // Its instance runs it, and nest says what comes of that.
             Kind::Alloc(grant) if let Some(name) = self.passed_by(job, grant) => {
-                let Some(submit) = self.submits.get(&job) else {
+                let Some(known) = self.known.get(&job) else {
                     panic!("job {job} was granted resources but never submitted")
                 };
-                let mut away = Away::new(name, submit.spec.request.work.clone());
+                let mut away = Away::new(name, known.submit.spec.request.work.clone());
                 away.apply(t, &record.event.kind);
                 self.away.insert(job, away);
             }
@@ -239,8 +248,8 @@ impl Exec {
             kind @ Kind::GrantChanged(_) => self.regranted(job, t, kind),
             Kind::Free => self.remove(job),
             Kind::Clean => {
-                if let Some(submit) = self.submits.remove(&job)
-                    && let Work::Ground { of } = submit.spec.request.work
+                if let Some(known) = self.known.remove(&job)
+                    && let Work::Ground { of } = known.submit.spec.request.work
                     && let Some(grounds) = self.grounds.get_mut(&of)
                 {
                     grounds.remove(&job);
@@ -248,14 +257,12 @@ impl Exec {
                         self.grounds.remove(&of);
                     }
                 }
-                self.attempts.remove(&job);
                 self.passed.remove(&job);
                 self.remove(job);
             }
             kind => {
-                if let (Kind::JobspecUpdate(map), Some(submit)) = (kind, self.submits.get_mut(&job))
-                {
-                    update::submit(submit, map);
+                if let (Kind::JobspecUpdate(map), Some(known)) = (kind, self.known.get_mut(&job)) {
+                    update::submit(&mut known.submit, map);
                 }
                 if let Some(run) = self.runs.get_mut(&job) {
                     run.apply(t, kind);
@@ -269,16 +276,20 @@ impl Exec {
         }
     }
 
+    /// What a job asks for that is not over.
+    fn submit_of(&self, job: JobId) -> Option<&Submit> {
+        self.known.get(&job).map(|known| known.submit.as_ref())
+    }
+
     /// A job runs here from now on.
     fn granted(&mut self, job: JobId, t: Time, grant: &Arc<Grant>) {
-        let (Some(submit), Some(attempt)) = (self.submits.get(&job), self.attempts.get(&job))
-        else {
+        let Some(known) = self.known.get(&job) else {
             panic!("job {job} was granted resources but never submitted")
         };
         let mut run = Run::new(
-            (job, *attempt),
+            (job, known.attempt),
             Arc::clone(grant),
-            Arc::clone(submit),
+            Arc::clone(&known.submit),
             self.place.parent.as_ref(),
         );
         run.granted(t, grant);

@@ -63,7 +63,7 @@ pub struct Stdio {
 struct Known {
     submit: Arc<Submit>,
     attempts: Vec<Whereabouts>,
-    /// Which tasks of the latest attempt are on which rank.
+    /// Which tasks of the latest attempt are on which rank, where that runs here.
     places: Vec<Place>,
 }
 
@@ -163,8 +163,14 @@ impl Module for Stdio {
             }
             (Kind::Alloc(grant), Some(id)) => {
                 if let Some(known) = self.jobs.get_mut(&id) {
-                    let request = known.submit.spec.request.granted(&grant.set);
-                    known.places = layout(&request, &grant.set);
+                    // Of one that is passed its instance is asked where its tasks are.
+                    known.places = match grant.passed {
+                        Some(_) => Vec::new(),
+                        None => {
+                            let request = known.submit.spec.request.granted(&grant.set);
+                            layout(&request, &grant.set)
+                        }
+                    };
                     if let Some(latest) = known.attempts.last_mut() {
                         let passed = grant.passed.as_ref();
                         let to = passed.map(|passed| passed.instance.clone());

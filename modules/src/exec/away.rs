@@ -74,7 +74,7 @@ impl Exec {
     ) {
         let away = self.away.range(first..=last);
         for (id, away) in away.filter(|(id, _)| self.is_seen(**id, request.sender())) {
-            let user = self.submits.get(id).map(|submit| submit.user);
+            let user = self.submit_of(*id).map(|submit| submit.user);
             let is_suspended = away.suspension.standing() != Standing::Runs;
             if user.is_none_or(|user| !request.sender().may_act_for(user)) {
                 refuse(changed, *id, OTHERS);

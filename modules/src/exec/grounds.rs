@@ -19,7 +19,7 @@ impl Exec {
     /// know that.
     pub(super) fn grounded(&self, mut run: Run) -> Run {
         if let Some(of) = run.grows() {
-            run.set_ground_for(self.attempts.get(&of).copied());
+            run.set_ground_for(self.known.get(&of).map(|known| known.attempt));
             if let Some(instance) = self.runs.get(&of).and_then(Run::instance) {
                 run.set_instance(instance);
             }
@@ -29,7 +29,7 @@ impl Exec {
 
     /// An instance has said who it is.
     pub(super) fn adopted(&mut self, job: JobId, instance: &str) {
-        let attempt = self.attempts.get(&job).copied();
+        let attempt = self.known.get(&job).map(|known| known.attempt);
         for ground in self.grounds.get(&job).into_iter().flatten() {
             let run = self.runs.get_mut(ground);
             if let Some(run) = run.filter(|run| run.ground_for() == attempt) {
@@ -91,16 +91,16 @@ impl Exec {
     /// Whether it waits to be ground of an instance that is over. While that waits to run again it
     /// waits, too; what runs in another instance is that one's to end.
     fn is_orphan(&self, job: JobId) -> bool {
-        let of = self.submits.get(&job);
+        let of = self.submit_of(job);
         let of = of.and_then(|submit| submit.spec.request.grows());
         let waits = !self.away.contains_key(&job) && !self.runs.contains_key(&job);
-        waits && of.is_some_and(|of| !self.attempts.contains_key(&of))
+        waits && of.is_some_and(|of| !self.known.contains_key(&of))
     }
 
     /// Cancels what waits to be ground of nobody.
     pub(super) fn end_orphans(&mut self, now: Time, out: &mut Outbox) {
         for job in std::mem::take(&mut self.orphans) {
-            let of = self.submits.get(&job);
+            let of = self.submit_of(job);
             let of = of.and_then(|submit| submit.spec.request.grows());
             let Some(of) = of.filter(|_| self.is_orphan(job)) else {
                 continue;

@@ -53,13 +53,13 @@ impl Exec {
 
     /// Whether a sender may know of a job that it is there.
     pub(super) fn is_seen(&self, job: JobId, sender: Sender) -> bool {
-        let submit = self.submits.get(&job);
+        let submit = self.submit_of(job);
         submit.is_none_or(|submit| !self.sight.hides(sender, submit.user))
     }
 
     /// Why a job that has no tasks is sent none. Whose it is comes first, as for all else that is done to jobs.
     fn not_running(&self, job: JobId, request: &Request) -> &'static str {
-        let seen = self.submits.get(&job);
+        let seen = self.submit_of(job);
         match seen.filter(|_| self.is_seen(job, request.sender())) {
             Some(submit) if !request.sender().may_act_for(submit.user) => OTHERS,
             _ => "it is not running",

@@ -109,7 +109,11 @@ impl Days {
             return;
         }
         let Part { of, sums: summed } = &mut self.open;
-        let own = of.entry(payer.clone()).or_default();
+        // A copy of names only for the first that a payer uses.
+        let own = match of.get_mut(payer) {
+            Some(own) => own,
+            None => of.entry(payer.clone()).or_default(),
+        };
         let mut sums = summed.take();
         let oldest = to.0.div_euclid(DAY) - DAYS_MAX;
         let mut at = from.0.max(oldest * DAY);
