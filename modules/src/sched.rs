@@ -450,8 +450,10 @@ impl Sched {
 
     fn tell_standing(&self, id: JobId, first: Option<Delta>, out: &mut Outbox) {
         let uses = self.pools.delta(id).filter(|_| first.is_some());
-        let deltas = first.into_iter().chain(uses).chain(self.standing(id));
-        let deltas: Vec<Delta> = deltas.collect();
+        let mut deltas = Vec::new();
+        deltas.extend(first);
+        deltas.extend(uses);
+        self.standing(id, &mut deltas);
         if !deltas.is_empty() {
             out.volatile(Volatile::Plan(deltas));
         }
@@ -545,7 +547,7 @@ impl Sched {
         deltas.extend(self.pools.all());
         for (id, seen) in self.jobs.iter() {
             deltas.extend(seen.holding(*id));
-            deltas.extend(self.standing(*id));
+            self.standing(*id, &mut deltas);
             deltas.extend(self.pools.delta(*id));
             if self.wants(seen) && !self.resting.contains_key(id) {
                 deltas.push(self.want(*id));

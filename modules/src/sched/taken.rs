@@ -128,20 +128,24 @@ fn with_others(mut void: BTreeSet<JobId>, pairs: &[(JobId, JobId)]) -> BTreeSet<
 impl Sched {
     /// What a planner is to know of one that holds something: whether it is ending, and whether it
     /// may be taken from.
-    pub(super) fn standing(&self, id: JobId) -> impl Iterator<Item = Delta> + '_ {
-        let seen = self.jobs.get(&id).filter(|seen| seen.held.is_some());
-        let ending = seen.and_then(|seen| match seen.preempted {
-            Some(way) => Some(Delta::Ending(id, Some(way.by), way.until)),
-            None => seen.ending.map(|until| Delta::Ending(id, None, until)),
-        });
-        let spared = seen.filter(|seen| seen.preemptions >= PREEMPTIONS_MAX);
-        let gives = seen.map(|seen| self.gives(seen));
-        let gives = gives.filter(|gives| *gives != Gives::All);
-        let gives = gives.map(|gives| Delta::Gives(id, gives));
-        let spared = spared.map(|_| Delta::Spared(id));
-        let shrinking = seen.and_then(|seen| shrinking(id, seen));
-        let said = ending.into_iter().chain(spared).chain(gives);
-        said.chain(shrinking)
+    pub(super) fn standing(&self, id: JobId, deltas: &mut Vec<Delta>) {
+        let Some(seen) = self.jobs.get(&id).filter(|seen| seen.held.is_some()) else {
+            return;
+        };
+        // One by one: of each there is mostly none.
+        match (seen.preempted, seen.ending) {
+            (Some(way), _) => deltas.push(Delta::Ending(id, Some(way.by), way.until)),
+            (None, Some(until)) => deltas.push(Delta::Ending(id, None, until)),
+            (None, None) => {}
+        }
+        if seen.preemptions >= PREEMPTIONS_MAX {
+            deltas.push(Delta::Spared(id));
+        }
+        match self.gives(seen) {
+            Gives::All => {}
+            gives => deltas.push(Delta::Gives(id, gives)),
+        }
+        deltas.extend(shrinking(id, seen));
     }
 
     /// One runs: only now is it known what it gives to who was passed over for it. Where nobody may take from it that
@@ -150,7 +154,8 @@ impl Sched {
         let seen = self.jobs.get(&id);
         let is_below = seen.is_some_and(|seen| self.rules.is_below(self.qos_of(seen)));
         if is_below || self.gives_nodes(id) || self.obeyed.takes_by_class() {
-            let standing = self.standing(id).collect();
+            let mut standing = Vec::new();
+            self.standing(id, &mut standing);
             out.volatile(Volatile::Plan(standing));
         }
     }
