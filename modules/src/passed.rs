@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, Request, ToParent};
+use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, Reacts, Request, ToParent};
 use eddy_wire::event::{Entry, Exception, Final, Kind, Pass, Record, Requeue, Submit, Waitable};
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
@@ -121,7 +121,11 @@ impl Module for Passed {
                 held.own = Own::of(record.event.t, submit);
                 self.jobs.insert(id, held);
             }
-            return self.referred.submitted(id, submit);
+            // Where no job comes from a parent there is none that does not.
+            if self.declared.is_some() {
+                self.referred.submitted(id, submit);
+            }
+            return;
         }
         if let Kind::Clean = record.event.kind {
             self.referred.over(id);
@@ -167,6 +171,14 @@ impl Module for Passed {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Jobs are passed to those alone that were declared: in all others no record is of any.
+    fn reacts(&self) -> Reacts {
+        match self.declared {
+            Some(_) => Reacts::ToBoth,
+            None => Reacts::ToNeither,
         }
     }
 
