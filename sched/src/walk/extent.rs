@@ -65,12 +65,17 @@ impl Extent {
     /// One is not within any more; those that are left.
     pub fn remove(&mut self, (least, span): (u64, Span), rest: impl Iterator<Item = (u64, Span)>) {
         let class = class(least);
-        if least > self.least[class] && span > self.shortest[class] {
+        let before = self.bounds(class);
+        if least > before.0 && span > before.1 {
             return;
         }
         self.clear(class);
         for (least, span) in rest.filter(|&(least, _)| self::class(least) == class) {
             self.add(least, span);
+            // Mostly others are as it was, and the first of them says so.
+            if self.bounds(class) == before {
+                return;
+            }
         }
     }
 
@@ -81,13 +86,21 @@ impl Extent {
         parts: impl Iterator<Item = &'a Extent>,
     ) {
         let class = class(least);
-        if least > self.least[class] && span > self.shortest[class] {
+        let before = self.bounds(class);
+        if least > before.0 && span > before.1 {
             return;
         }
         self.clear(class);
         for part in parts.filter(|part| part.there & (1 << class) != 0) {
             self.cover_class(class, part);
+            if self.bounds(class) == before {
+                return;
+            }
         }
+    }
+
+    fn bounds(&self, class: usize) -> (u64, Span) {
+        (self.least[class], self.shortest[class])
     }
 
     fn clear(&mut self, class: usize) {
