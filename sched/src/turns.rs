@@ -110,6 +110,8 @@ pub(crate) struct Turns {
     policy: Policy,
     names: Names,
     formulas: Vec<Formula>,
+    /// The factors that formulas name, by their place in [`FACTORS`].
+    named: Vec<usize>,
     /// Whether a formula names what changes by itself.
     drift: Drift,
     tariff: Tariff,
@@ -161,10 +163,10 @@ impl Turns {
         let formulas: Vec<Formula> = order
             .filter_map(|text| Formula::parse(text, &names).ok())
             .collect();
+        let named: BTreeSet<usize> = formulas.iter().flat_map(Formula::uses).collect();
         let uses = |name: &str| {
             let at = FACTORS.iter().position(|factor| *factor == name);
-            let at = at.expect("a factor of that name");
-            formulas.iter().any(|formula| formula.uses().contains(&at))
+            named.contains(&at.expect("a factor of that name"))
         };
         let drift = if uses("fair_share") && policy.share.algorithm != Share::None {
             Drift::Usage
@@ -177,6 +179,7 @@ impl Turns {
             names,
             formulas,
             drift,
+            named: named.into_iter().collect(),
             tariff: tariff(policy, [0.0; METERS.len()]),
             capacities: [0.0; METERS.len()],
             ledger: Ledger::new(policy.usage.decay.clone()),
@@ -243,11 +246,12 @@ impl Turns {
         self.tariff = tariff(&self.policy, self.capacities);
     }
 
-    /// A job runs since then.
-    pub fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Time) {
+    /// A job runs since then; what that costs in each second.
+    pub fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Time) -> f64 {
         let rate = self.rate(owner, set);
         let holder = Parties::holder(owner);
         self.news.push(News::Began(holder, rate, since));
+        rate
     }
 
     /// It runs no longer.
@@ -381,7 +385,8 @@ impl Turns {
         value.unwrap_or(0.0)
     }
 
-    /// In the order of [`FACTORS`]. What jobs cannot name yet is what a job has that names none.
+    /// In the order of [`FACTORS`], those that a formula names. What jobs cannot name yet is what a job has that
+    /// names none.
     pub fn variables(&self, want: &Want, now: Time) -> [f64; FACTORS.len()] {
         let rules = &self.policy.priority.factors;
         let request = &want.request;
@@ -411,7 +416,9 @@ impl Turns {
             "submit" => want.submitted.0 as f64 / MICROS as f64,
             _ => 0.0,
         };
-        std::array::from_fn(|at| of(FACTORS[at]))
+        let mut all = [0.0; FACTORS.len()];
+        self.named.iter().for_each(|at| all[*at] = of(FACTORS[*at]));
+        all
     }
 
     /// The priority of the queue of a job.

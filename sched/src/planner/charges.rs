@@ -66,10 +66,9 @@ impl Planner {
 
     /// Charges somebody from a time on; what that costs in each second.
     pub(super) fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Time) -> f64 {
-        self.turns.began(owner, set, since);
         self.occupancy.accounts_mut().began(owner, set);
         self.lined.moved();
-        self.turns.rate(owner, set)
+        self.turns.began(owner, set, since)
     }
 
     /// When what is held is planned to be given back.
