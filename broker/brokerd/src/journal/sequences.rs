@@ -1,20 +1,16 @@
 //! How lists of ascending sequences are stored: as JSON deltas in a finished job's row (short, and
 //! `sqlite3` can read it), as varints in the mark (millions of them). It never touches the disk.
 
-use std::fmt::Write;
+use eddy_wire::json;
 
 /// `[100,1,1,5]` for 100, 101, 102, 107.
 pub(super) fn to_json(sequences: &[u64]) -> String {
-    let mut text = String::with_capacity(12 + sequences.len() * 2);
-    text.push('[');
-    let mut before = 0;
-    for (index, &seq) in sequences.iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        let _ = write!(text, "{comma}{}", seq.wrapping_sub(before));
-        before = seq;
-    }
-    text.push(']');
-    text
+    let before = [0].into_iter().chain(sequences.iter().copied());
+    let deltas = sequences.iter().zip(before);
+    let deltas: Vec<u64> = deltas
+        .map(|(seq, before)| seq.wrapping_sub(before))
+        .collect();
+    json::to_string(&deltas)
 }
 
 /// The reverse of [`to_json`]; `None` for anything else or for a list that does not ascend.

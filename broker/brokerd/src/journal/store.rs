@@ -250,8 +250,13 @@ impl Store {
     }
 
     fn put_finished(&mut self, jobs: &[Arc<Finished>]) -> Result<(), CommitError> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let failed = |e| CommitError::of(&self.conn, e);
+        let mut insert = self.conn.prepare_cached(INSERT_JOB).map_err(failed)?;
         for job in jobs {
-            let new = put_job(&self.conn, job).map_err(|e| CommitError::of(&self.conn, e))?;
+            let new = put_job(&self.conn, &mut insert, job).map_err(failed)?;
             self.finished = self.finished.map(|n| n + new);
         }
         Ok(())
@@ -336,36 +341,34 @@ fn put_blob(conn: &Connection, blob: &Blob) -> rusqlite::Result<()> {
 }
 
 /// Writes a derived row; answers 1 if the job had none.
-fn put_job(conn: &Connection, job: &Finished) -> rusqlite::Result<u64> {
-    match insert_job(conn, job) {
+fn put_job(conn: &Connection, insert: &mut Statement<'_>, job: &Finished) -> rusqlite::Result<u64> {
+    match insert_job(insert, job) {
         // Replay may end a job again whose row is there: then the row is written anew.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
             conn.prepare_cached("DELETE FROM job WHERE id = ?1")?
                 .execute([job.id as i64])?;
-            insert_job(conn, job).map(|()| 0)
+            insert_job(insert, job).map(|()| 0)
         }
         inserted => inserted.map(|()| 1),
     }
 }
 
 /// `INSERT OR REPLACE` would copy each page aside that it changes, to be able to take a row back.
-fn insert_job(conn: &Connection, job: &Finished) -> rusqlite::Result<()> {
-    conn.prepare_cached(
-        "INSERT INTO job(id, user, key, name, result, t_submit, t_inactive, events, row)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?
-    .execute(params![
-        job.id as i64,
-        job.user,
-        &job.key[..],
-        job.name,
-        job.result,
-        job.t_submit,
-        job.t_inactive,
-        sequences::to_json(&job.events),
-        job.row,
-    ])
-    .map(drop)
+const INSERT_JOB: &str =
+    "INSERT INTO job(id, user, key, name, result, t_submit, t_inactive, events, row)
+     VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+
+fn insert_job(insert: &mut Statement<'_>, job: &Finished) -> rusqlite::Result<()> {
+    insert.raw_bind_parameter(1, job.id as i64)?;
+    insert.raw_bind_parameter(2, job.user)?;
+    insert.raw_bind_parameter(3, &job.key[..])?;
+    insert.raw_bind_parameter(4, job.name.as_str())?;
+    insert.raw_bind_parameter(5, job.result.as_str())?;
+    insert.raw_bind_parameter(6, job.t_submit)?;
+    insert.raw_bind_parameter(7, job.t_inactive)?;
+    insert.raw_bind_parameter(8, sequences::to_json(&job.events))?;
+    insert.raw_bind_parameter(9, job.row.as_str())?;
+    insert.raw_execute().map(drop)
 }
 
 pub(super) fn count_finished(conn: &Connection) -> rusqlite::Result<u64> {

@@ -10,7 +10,7 @@
 //! ([`super::rows`] writes those that a killed leader leaves).
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ pub struct Store {
     inside: Inside,
     batch: Batch,
     /// Blobs that are in `batch`, by the run of records that share them.
-    blobs: HashSet<(u64, Hash)>,
+    blobs: BTreeSet<(u64, Hash)>,
     /// When the first record of `batch` came.
     since: Option<Instant>,
     haste: Haste,
@@ -82,7 +82,7 @@ pub struct Store {
     sent: u64,
     durable: u64,
     /// Submission keys of jobs that have no derived row yet.
-    keys: HashMap<JobId, Uuid>,
+    keys: BTreeMap<JobId, Uuid>,
     last_job: JobId,
     /// Records that sum up what was used, those among them that the last mark rests on.
     summaries: BTreeSet<u64>,
@@ -132,7 +132,7 @@ struct Purging {
 #[derive(Debug, Default)]
 pub struct Known {
     /// Submission keys of the jobs replayed.
-    pub keys: HashMap<JobId, Uuid>,
+    pub keys: BTreeMap<JobId, Uuid>,
     /// The highest job number ever given.
     pub last_job: JobId,
     /// Records that sum up what was used.
@@ -212,7 +212,7 @@ impl Store {
             long_readers: Readers::new(&statedir, LONG_READERS),
             inside,
             batch: Batch::default(),
-            blobs: HashSet::new(),
+            blobs: BTreeSet::new(),
             since: None,
             haste: Haste::Starts,
             rows: Rows::default(),
