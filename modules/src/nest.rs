@@ -169,7 +169,7 @@ impl Module for Nest {
                 if let Work::Ground { of } = submit.spec.request.work {
                     self.grounds.insert(job, of);
                     if let Some(child) = self.children.get_mut(&of) {
-                        child.ground(job, &record.event.kind);
+                        child.ground(job, record.event.t, &record.event.kind);
                     }
                 }
                 if let Some(child) = Child::from_record(record) {
@@ -184,7 +184,7 @@ impl Module for Nest {
                 if let Some(of) = self.grounds.remove(&job)
                     && let Some(child) = self.children.get_mut(&of)
                 {
-                    child.ground(job, &record.event.kind);
+                    child.ground(job, record.event.t, &record.event.kind);
                 }
                 self.children.remove(&job);
                 self.below.remove(&job);
@@ -204,7 +204,7 @@ impl Module for Nest {
             (kind, Some(job)) => match self.grounds.get(&job) {
                 Some(of) => {
                     if let Some(child) = self.children.get_mut(of) {
-                        child.ground(job, kind);
+                        child.ground(job, record.event.t, kind);
                     }
                 }
                 None => self.goes_on(job, record),
@@ -383,8 +383,10 @@ impl Nest {
         };
         self.pass_on(now, record, out);
         self.taken_on(now, job, &record.event.kind, out);
-        if let (Kind::Exception(_), Some(of)) = (&record.event.kind, self.grounds.get(&job)) {
-            // What it holds is to go back.
+        if let (Kind::Exception(_) | Kind::JobspecUpdate(_), Some(of)) =
+            (&record.event.kind, self.grounds.get(&job))
+        {
+            // What it holds is to go back, or at another time.
             let of = *of;
             self.tell_grant(now, of, out);
         }

@@ -10,6 +10,7 @@ use eddy_wire::access::Access;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::Seq;
 use eddy_wire::idset::Idset;
+use eddy_wire::plan::Going;
 use eddy_wire::services::child::{Closed, Counted, Granted, QueueAbove};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
@@ -134,6 +135,18 @@ impl QueuesAbove {
     pub fn drained(&self) -> Idset {
         let drained = self.told.closed.iter().filter(|one| one.from.is_none());
         drained.fold(Idset::new(), |all, one| all.union(&one.ranks))
+    }
+
+    /// The nodes that a user's instance has until a time.
+    pub fn going(&self) -> impl Iterator<Item = Going> + '_ {
+        let going = |one: &Closed| match (one.from, one.until) {
+            (Some(at), None) => {
+                let ranks = one.ranks.clone();
+                Some(Going { ranks, at })
+            }
+            (None, _) | (Some(_), Some(_)) => None,
+        };
+        self.told.closed.iter().filter_map(going)
     }
 
     /// Whether jobs of this queue may begin without the parent: this instance has nodes, the queue starts

@@ -21,6 +21,7 @@ mod seen;
 mod sets;
 mod settling;
 mod shrinks;
+mod stays;
 mod supposed;
 mod taken;
 mod unordered;
@@ -39,7 +40,7 @@ use eddy_wire::event::{Event, Kind, Record, Taken};
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Delta, Head, Reason, Unavailable};
+use eddy_wire::plan::{Delta, Head, Reason, Stay, Unavailable};
 use eddy_wire::queue::{Gates, Turned};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
@@ -104,6 +105,8 @@ pub struct Sched {
     silence: Silence,
     /// Until when that is.
     place: Place,
+    /// What the planner was told of that.
+    stay_told: Stay,
     /// Jobs that this instance took for its parent, and that are not its to order yet.
     unordered: Unordered,
     /// What all of them hold.
@@ -265,6 +268,7 @@ impl Sched {
                 let (kind, job) = (&record.event.kind, record.event.job);
                 self.looks_again(kind, job, out);
                 self.applied(now, kind, job, out);
+                self.stay_changed(kind, job, out);
                 self.ground_changed(kind, job, out);
                 self.oversize_again(kind, job, out);
                 self.gang_moved(kind, job, out);
@@ -285,6 +289,7 @@ impl Sched {
                 self.place.told(now, granted);
                 self.looks_at_time(now, out);
                 self.wake_at_end(out);
+                self.tell_stay(out);
                 self.unordered.heard();
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),
@@ -543,6 +548,8 @@ impl Sched {
                 .map(|set| Delta::Inventory(Arc::clone(set))),
         );
         deltas.extend(self.sets.all());
+        self.stay_told = self.stay();
+        deltas.push(Delta::Stay(Arc::new(self.stay_told.clone())));
         deltas.extend(self.reserved.deltas());
         deltas.extend(self.pools.all());
         for (id, seen) in self.jobs.iter() {

@@ -17,7 +17,7 @@ use eddy_wire::reservation::Reservation;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
-use crate::occupancy::{Closure, Side};
+use crate::occupancy::{Cause, Closure, Side};
 use crate::planner::Planner;
 
 /// The planners, fed as one.
@@ -81,6 +81,7 @@ impl Calendar {
             | Delta::Spared(_)
             | Delta::Gives(..)
             | Delta::Preempts(_)
+            | Delta::Stay(_)
             | Delta::Pools(_)
             | Delta::Uses(..)
             | Delta::Policy(_)
@@ -401,8 +402,7 @@ fn closure(reservation: &Reservation, side: Side) -> Closure {
         Side::After => (until, Time(i64::MAX)),
     };
     Closure {
-        name: reservation.name.clone(),
-        side,
+        cause: Cause::Reserved(reservation.name.clone(), side),
         from,
         until,
         ranks: reservation.ranks.clone(),

@@ -64,6 +64,7 @@ impl Lines {
             | Delta::Spared(_)
             | Delta::Gives(..)
             | Delta::Preempts(_)
+            | Delta::Stay(_)
             | Delta::Charged(..)
             | Delta::Policy(_)
             | Delta::Pools(_)

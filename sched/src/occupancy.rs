@@ -22,6 +22,7 @@ mod profiles;
 mod promises;
 mod returns;
 mod sockets;
+mod stays;
 mod sweep;
 mod wider;
 
@@ -46,7 +47,8 @@ pub(crate) use ask::{Ask, Spot, Started};
 use ask::{spot, takes, whole};
 pub(crate) use claims::{Found, Left};
 use closed::Closures;
-pub(crate) use closed::{Closure, Side};
+pub(crate) use closed::{Cause, Closure, Side};
+pub(crate) use endless::Now;
 use firsts::Firsts;
 use layers::Layers;
 use misses::Misses;
@@ -63,13 +65,6 @@ const OVERDUE: Span = Span::seconds(1);
 
 /// Steps of the ceiling: bounds for longer spans are those of the last.
 const CEILING_STEPS: usize = 8;
-
-/// Whether there is room now.
-pub(crate) enum Now {
-    Fits(Spot),
-    NoRoom,
-    Never,
-}
 
 /// A promise: from then on.
 #[derive(Clone, Debug)]
@@ -162,26 +157,6 @@ impl Occupancy {
             NodeRank::Pack | NodeRank::Spread | NodeRank::BestFit => Kept::ByUse,
         });
         self.layers.clear();
-    }
-
-    /// Whether it fits now for so long; of what does not, only whether it ever could.
-    pub fn fits(&mut self, ask: &Arc<Ask>, now: Time, span: Span) -> Now {
-        if self.is_let_in(ask) {
-            return self.without_closures(|room| room.fits(ask, now, span));
-        }
-        if self.lacks_ranks(ask) {
-            return Now::Never;
-        }
-        if self.pools_fit(ask, now, span)
-            && let Some(chosen) = self.fit_open(ask, now, span)
-        {
-            return Now::Fits(spot(ask, chosen));
-        }
-        // Who would wait for nodes that are somebody's, or for a pool that is not there, waits for no end.
-        match self.choose_all(ask, self.inventory.common()) {
-            Ok(_) if self.pool_never(ask).is_none() => Now::NoRoom,
-            Ok(_) | Err(_) => Now::Never,
-        }
     }
 
     fn order(&self, rank: NodeRank) -> Order<'_> {
@@ -465,9 +440,9 @@ impl Room for Occupancy {
 
     fn fit(&mut self, ask: &Arc<Ask>, now: Time, span: Span) -> Result<Spot, Blocked> {
         if self.is_let_in(ask) {
-            return self.without_closures(|room| Room::fit(room, ask, now, span));
+            return self.let_in(ask, |room| Room::fit(room, ask, now, span));
         }
-        if self.lacks_ranks(ask) {
+        if self.lacks_ranks(ask) || self.outlasts(ask, now).is_some() {
             return Err(Blocked::Never);
         }
         if self.is_limited(ask) {
@@ -505,9 +480,9 @@ impl Room for Occupancy {
         span: Span,
     ) -> Result<(Time, Spot), Blocked> {
         if self.is_let_in(ask) {
-            return self.without_closures(|room| room.earliest(ask, from, span));
+            return self.let_in(ask, |room| room.earliest(ask, from, span));
         }
-        if self.lacks_ranks(ask) {
+        if self.lacks_ranks(ask) || self.outlasts(ask, from).is_some() {
             return Err(Blocked::Never);
         }
         if self.is_limited(ask) {
@@ -524,6 +499,8 @@ impl Room for Occupancy {
             room.sweep_open(ask, (from, None), span)
         });
         match found {
+            // What runs may be over sooner than it says.
+            Some((at, _)) if self.outlasts(ask, at).is_some() => Err(Blocked::NotInService),
             Some((at, chosen)) => Ok((at, spot(ask, chosen))),
             None => match self.blocked(ask) {
                 Blocked::Busy { .. } | Blocked::Reserved => Err(Blocked::NotInService),

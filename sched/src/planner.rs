@@ -282,6 +282,7 @@ impl Planner {
                 let until = self.end_of(&set);
                 self.occupancy.use_pools(job, takes, until);
             }
+            Delta::Stay(stay) => self.stays(&stay),
             Delta::Line(..) | Delta::Reserved(_) | Delta::Unreserved(_) => {}
             Delta::Policy(text) => self.obey(&text),
             Delta::Account(change) => {

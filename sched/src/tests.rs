@@ -47,4 +47,6 @@ mod back;
 
 mod sockets;
 
+mod stays;
+
 mod wider;

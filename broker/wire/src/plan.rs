@@ -7,7 +7,9 @@
 mod answer;
 mod later;
 mod owner;
+mod question;
 mod shares;
+mod stay;
 mod suppose;
 mod words;
 
@@ -37,7 +39,9 @@ use bar::{alone, clock};
 use words::{also, apart, listed, next, not_up, of_pool, properties, said, times};
 
 pub use owner::{LineName, Owner};
+pub use question::Question;
 pub use shares::{ShareRow, SharesTold};
+pub use stay::{Going, Lasts, Stay};
 pub use suppose::{Suppose, SupposeError};
 
 /// One change of what a planner plans over. Each is safe to repeat.
@@ -84,6 +88,8 @@ pub enum Delta {
     Reserved(Arc<Reservation>),
     /// The reservation of this name is no more: who waits for it waits in vain.
     Unreserved(Name),
+    /// Until when there are the nodes that there are.
+    Stay(Arc<Stay>),
     /// The pools there are, all of them.
     Pools(Arc<[Pool]>),
     /// A job that holds this has so much of pools, in whatever line it waited; said after `Held`.
@@ -145,6 +151,8 @@ pub struct Want {
     pub back: Option<Arc<BTreeMap<Rank, u32>>>,
     /// How often it ended for the sake of another.
     pub preemptions: u32,
+    /// What it does where what it is given goes before its limit is over.
+    pub lasts: Lasts,
 }
 
 impl Want {
@@ -162,6 +170,7 @@ impl Want {
             gang: None,
             back: None,
             preemptions: 0,
+            lasts: Lasts::Limit,
         }
     }
 }
@@ -222,45 +231,6 @@ pub struct Outcome {
     pub answers: Vec<Answer>,
     /// What each account is due, if that was asked.
     pub shares: Option<SharesTold>,
-}
-
-/// Which jobs somebody asks about.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Question {
-    /// Chosen by who asks; comes back with the answer.
-    pub tag: u64,
-    /// First and last of each range of jobs, in order, without overlaps; `None` is all that wait.
-    pub jobs: Option<Vec<(JobId, JobId)>>,
-    /// The most to tell of.
-    pub most: usize,
-    /// What is supposed to be otherwise, for all of them.
-    pub suppose: Suppose,
-    /// What some of them would ask for then, by who knows on which nodes they may be. Who waits for something
-    /// else than resources is told of as if it waited for these.
-    pub wants: Vec<(JobId, Want)>,
-}
-
-impl Question {
-    /// Whether it is about this job.
-    pub fn names(&self, job: JobId) -> bool {
-        let Some(ranges) = &self.jobs else {
-            return true;
-        };
-        let at = ranges.partition_point(|(_, last)| *last < job);
-        ranges.get(at).is_some_and(|(first, _)| *first <= job)
-    }
-
-    /// The same, where only these would ask for what is said of them.
-    pub fn with(&self, is_one: impl Fn(&Want) -> bool) -> Question {
-        let wants = self.wants.iter().filter(|(_, want)| is_one(want));
-        Question {
-            tag: self.tag,
-            jobs: self.jobs.clone(),
-            most: self.most,
-            suppose: self.suppose.clone(),
-            wants: wants.cloned().collect(),
-        }
-    }
 }
 
 /// What is to become of one waiting job.
@@ -487,6 +457,20 @@ pub enum Reason {
         bar: Bar,
         /// How long until that changes.
         within: Span,
+    },
+    /// Where it would be are nodes that its instance has not for so long.
+    #[error("would not have ended when ranks {ranks} go, at {}", clock(*at))]
+    Goes {
+        /// Which, as the instance counts them.
+        ranks: Idset,
+        /// When the first of them is to be left.
+        at: Time,
+    },
+    /// The instance itself ends before it would.
+    #[error("would not have ended when the instance ends its last jobs, at {}", clock(*at))]
+    Outlasts {
+        /// When that is.
+        at: Time,
     },
     /// The reservation it was to run in is over, or was never there.
     #[error("waits for reservation `{name}`, which is no more")]

@@ -324,7 +324,7 @@ pub(crate) fn cut(spec: &Spec, left: Option<Span>) -> Option<Span> {
 }
 
 /// Whether it takes what time is left (`attributes.system.fit_remaining`): it ends with the instance.
-fn fits(spec: &Spec) -> bool {
+pub(crate) fn fits(spec: &Spec) -> bool {
     let other = &spec.jobspec.attributes.system.other;
     other
         .get("fit_remaining")

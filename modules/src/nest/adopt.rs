@@ -350,7 +350,7 @@ pub(super) fn grace_within(outer: Span) -> Span {
 
 /// How long before its end a child ends what runs in it: so long as it takes to
 /// kill that and to end itself, but never most of the time that it has.
-fn reserve(grace: Span, whole: Option<Span>) -> Span {
+pub(super) fn reserve(grace: Span, whole: Option<Span>) -> Span {
     let full = Span(grace.0.saturating_add(GRACE_STEP.0));
     whole.map_or(full, |whole| full.min(Span(whole.0 / RESERVED_PART)))
 }

@@ -101,6 +101,8 @@ struct Ground {
     attempt: Attempt,
     grant: Option<Arc<Grant>>,
     stage: GroundStage,
+    limit: Option<Span>,
+    started: Option<Time>,
 }
 
 /// Whether such a job goes on.
@@ -162,14 +164,23 @@ impl Child {
     }
 
     /// A record of a job that is ground for it. When what that holds is its own its own records say.
-    pub(super) fn ground(&mut self, job: JobId, kind: &Kind) {
+    pub(super) fn ground(&mut self, job: JobId, t: Time, kind: &Kind) {
         let ground = self.grounds.entry(job).or_insert(Ground {
             attempt: Attempt(1),
             grant: None,
             stage: GroundStage::Staying,
+            limit: None,
+            started: None,
         });
         match kind {
-            Kind::Submit(submit) => ground.attempt = first_attempt(submit),
+            Kind::Submit(submit) => {
+                ground.attempt = first_attempt(submit);
+                ground.limit = submit.spec.request.duration.map(Span);
+            }
+            Kind::Start => ground.started = Some(t),
+            Kind::JobspecUpdate(map) => {
+                ground.limit = update::limit(map).map_or(ground.limit, update::Limit::span);
+            }
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
                 ground.grant = Some(Arc::clone(grant));
             }
@@ -181,6 +192,8 @@ impl Child {
                     attempt: *attempt,
                     grant: None,
                     stage: GroundStage::Staying,
+                    limit: ground.limit,
+                    started: None,
                 };
             }
             Kind::Clean => {
@@ -228,6 +241,17 @@ impl Child {
             let attempt = ground.attempt;
             let has = grant.set.nodes.contains_key(rank);
             has.then_some((*rank, (ChildOf { job: *job, attempt }, grant)))
+        })
+    }
+
+    /// Until when it has those that it has until a time, and the limit that says so.
+    pub(super) fn beside_until(&self) -> impl Iterator<Item = (Rank, Time, Span)> + '_ {
+        let own = self.job.grant();
+        let nodes = own.into_iter().flat_map(|own| self.beside(own));
+        nodes.filter_map(|(rank, (holder, _))| {
+            let ground = self.grounds.get(&holder.job)?;
+            let limit = ground.limit.filter(|limit| limit.0 > 0)?;
+            Some((rank, ground.started?.after(limit), limit))
         })
     }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::Rank;
 use eddy_wire::idset::Idset;
+use eddy_wire::plan::Going;
 use eddy_wire::reservation::Reservations;
 use eddy_wire::services::child::Closed;
 use eddy_wire::time::Time;
@@ -45,6 +46,34 @@ impl Nodes {
         let (from, until) = (None, None);
         let closed = (!ranks.is_empty()).then_some(Closed { ranks, from, until });
         closed.into_iter().collect()
+    }
+
+    /// Those that such an instance has until a time: so it has them itself, or so this one has them.
+    pub(super) fn going(
+        &self,
+        numbers: &BTreeMap<Rank, Rank>,
+        own: impl Iterator<Item = (Rank, Time)>,
+    ) -> Vec<Closed> {
+        let above: Vec<Going> = self.above.going().collect();
+        let above = above.iter().flat_map(|going| {
+            let ranks = going.ranks.iter().map(Rank);
+            ranks.map(|rank| (rank, going.at))
+        });
+        let mut first: BTreeMap<Rank, Time> = BTreeMap::new();
+        for (rank, at) in own.chain(above) {
+            let known = first.entry(rank).or_insert(at);
+            *known = at.min(*known);
+        }
+        let mut by_time: BTreeMap<Time, Idset> = BTreeMap::new();
+        for (rank, at) in first {
+            by_time.entry(at).or_default().insert(rank.0);
+        }
+        let closed = by_time.into_iter().map(|(at, ranks)| Closed {
+            ranks: inside(numbers, &ranks),
+            from: Some(at),
+            until: None,
+        });
+        closed.filter(|one| !one.ranks.is_empty()).collect()
     }
 
     fn all_drained(&self) -> Idset {

@@ -20,6 +20,7 @@ use eddy_wire::services::job::{JobSet, Raise, SubmitRequest, URGENCY_MAX};
 use eddy_wire::time::{Span, Time};
 
 use super::Nest;
+use super::adopt::{grace_within, reserve};
 use super::begun::Lost;
 use super::blocks::Owner as Drawn;
 use super::child::{Above, Child, Stated};
@@ -85,8 +86,15 @@ impl Nest {
     /// What a child is told beside its grant.
     pub(super) fn above(&self, child: &Child) -> Above {
         let Some(name) = child.declared.as_deref() else {
+            let numbers = child.numbers();
+            let mut closed = self.closed.out_of_service(&numbers);
+            let own = child.beside_until().map(|(rank, until, limit)| {
+                let reserve = reserve(grace_within(self.kill_grace), Some(limit));
+                (rank, Time(until.0.saturating_sub(reserve.0)))
+            });
+            closed.extend(self.closed.going(&numbers, own));
             return Above {
-                closed: self.closed.out_of_service(&child.numbers()),
+                closed,
                 ..Above::default()
             };
         };

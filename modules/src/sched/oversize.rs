@@ -1,5 +1,6 @@
 //! Jobs that fit only on what instances of a fixed size hold, since nodes were taken out or such an instance came,
-//! or take of a pool that the configuration does not have any more; and what an instance is to grow by that has a part
+//! or take of a pool that the configuration does not have any more; those that would not have ended when the nodes go
+//! that they need, or the instance does; and what an instance is to grow by that has a part
 //! of all those nodes.
 //!
 //! Called by the sched module where its planner has let such a job go. It waits, holds up nobody, and is told
@@ -20,7 +21,10 @@ impl Sched {
     pub(super) fn waits_oversize(&mut self, id: JobId, reason: &Reason, out: &mut Outbox) -> bool {
         if !matches!(
             reason,
-            Reason::NeverBeside { .. } | Reason::NeverPool { .. }
+            Reason::NeverBeside { .. }
+                | Reason::NeverPool { .. }
+                | Reason::Goes { .. }
+                | Reason::Outlasts { .. }
         ) {
             return false;
         }

@@ -275,6 +275,8 @@ impl Sched {
         let mut deltas = vec![
             Delta::Policy(policy),
             Delta::Preempts(self.rules.told()),
+            // It is held against spans that depend on the grace.
+            Delta::Stay(Arc::new(self.stay_told.clone())),
             Delta::Pools(self.pools.told()),
         ];
         // They leave the line that they were in.

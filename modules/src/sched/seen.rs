@@ -25,6 +25,7 @@ use eddy_wire::update;
 use super::limit;
 use super::pools;
 use super::sets::{Sets, To};
+use super::stays;
 use crate::ingest::queues;
 use crate::nest::run::waits_below;
 
@@ -305,6 +306,7 @@ impl Seen {
             gang: None,
             back: None,
             preemptions: self.preemptions,
+            lasts: stays::lasts(self),
         }
     }
 

@@ -15,7 +15,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Delta, Reason};
+use eddy_wire::plan::{Delta, Going, Reason};
 use eddy_wire::reservation;
 use eddy_wire::services::child::Passed as Given;
 use eddy_wire::time::{Span, Time};
@@ -115,6 +115,11 @@ impl Unordered {
             self.unfit.insert(id);
         }
         waits
+    }
+
+    /// The nodes that go, as the parent said.
+    pub(super) fn going(&self) -> Vec<Going> {
+        self.queues.going().collect()
     }
 
     /// The parent is heard, and may have said something else.

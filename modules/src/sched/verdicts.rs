@@ -95,7 +95,10 @@ impl Sched {
         let is_free = self.is_let(now, id, set, taken);
         let end = self.end_of(set);
         // What a reservation refuses that the planner does not see would be proposed at once again.
-        let is_barred = seen.is_some_and(|seen| !self.reserved.lets(now, seen, (set, end)));
+        let lets = |seen: &Seen| {
+            self.reserved.lets(now, seen, (set, end)) && self.lasts_on(now, seen, set)
+        };
+        let is_barred = seen.is_some_and(|seen| !lets(seen));
         let serves = self.sets.is_there(to.as_ref());
         let is_there = is_free && serves && self.sets.has(to.as_ref(), set);
         let shells = self.shells_for(id, set);
@@ -118,7 +121,11 @@ impl Sched {
         let has_shells = shells.is_some();
         let seated = shells.and_then(|shells| self.seated(id, set, shells));
         let is_seat_to_come = has_shells && seated.is_none();
-        match (wanted, self.intake, seated.filter(|_| is_there)) {
+        match (
+            wanted,
+            self.intake,
+            seated.filter(|_| is_there && !is_barred),
+        ) {
             (true, Intake::Open, Some((granted, shells))) => {
                 let grant = Grant {
                     epoch: Epoch(1),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Sharing, Work};
-use eddy_wire::plan::Want;
+use eddy_wire::plan::{Lasts, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
@@ -63,6 +63,18 @@ impl Ask {
             None | Some(Joint::Sockets(_)) => true,
             Some(Joint::Gang(_) | Joint::Back(_)) => false,
         }
+    }
+
+    /// The longest limit for which those that start by it are to have what they are given; none where all of
+    /// them take what time is left, or have begun.
+    pub fn lasts(&self) -> Option<Span> {
+        let lasts = |one: &Ask| {
+            let want = &one.want;
+            let is_whole = want.lasts == Lasts::Limit && want.back.is_none();
+            let limit = want.request.duration.filter(|limit| *limit > 0);
+            limit.filter(|_| is_whole).map(Span)
+        };
+        self.each().filter_map(lasts).max()
     }
 
     /// For how long one of those is planned, where all together are for `span`.

@@ -25,7 +25,9 @@ impl Occupancy {
     /// Why a request is never placed on this inventory, if it is not; or not on what is nobody's of it, or for want of
     /// a pool.
     pub fn never(&self, ask: &Ask) -> Option<Reason> {
-        self.never_on_nodes(ask).or_else(|| self.pool_never(ask))
+        self.never_on_nodes(ask)
+            .or_else(|| self.pool_never(ask))
+            .or_else(|| self.outlasts(ask, self.now))
     }
 
     fn never_on_nodes(&self, ask: &Ask) -> Option<Reason> {
@@ -62,7 +64,11 @@ impl Occupancy {
     pub fn placed(&self, ask: &Ask, now: Time) -> Result<ResourceSet, Unplaced> {
         let request = &ask.want.request;
         if ask.joint().is_none() {
-            return place(&self.inventory, request, now);
+            let placed = place(&self.inventory, request, now);
+            return match (&placed, self.outlasts(ask, now)) {
+                (Err(Unplaced::Never(_)), _) | (_, None) => placed,
+                (_, Some(reason)) => Err(Unplaced::Never(reason)),
+            };
         }
         if let Some(reason) = self.never(ask) {
             return Err(Unplaced::Never(reason));

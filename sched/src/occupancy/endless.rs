@@ -8,9 +8,17 @@ use std::sync::Arc;
 
 use eddy_wire::time::{Span, Time};
 
-use super::{Ask, Now, Occupancy};
+use super::ask::spot;
+use super::{Ask, Occupancy, Spot};
 use crate::joint::Joint;
 use crate::together::Placed;
+
+/// Whether there is room now.
+pub(crate) enum Now {
+    Fits(Spot),
+    NoRoom,
+    Never,
+}
 
 /// On which nodes a request may begin.
 enum Open {
@@ -23,6 +31,26 @@ enum Open {
 }
 
 impl Occupancy {
+    /// Whether it fits now for so long; of what does not, only whether it ever could.
+    pub fn fits(&mut self, ask: &Arc<Ask>, now: Time, span: Span) -> Now {
+        if self.is_let_in(ask) {
+            return self.let_in(ask, |room| room.fits(ask, now, span));
+        }
+        if self.lacks_ranks(ask) || self.outlasts(ask, now).is_some() {
+            return Now::Never;
+        }
+        if self.pools_fit(ask, now, span)
+            && let Some(chosen) = self.fit_open(ask, now, span)
+        {
+            return Now::Fits(spot(ask, chosen));
+        }
+        // Who would wait for nodes that are somebody's, or for a pool that is not there, waits for no end.
+        match self.choose_all(ask, self.inventory.common()) {
+            Ok(_) if self.pool_never(ask).is_none() => Now::NoRoom,
+            Ok(_) | Err(_) => Now::Never,
+        }
+    }
+
     /// Whether it would fit now if it were over at once; of what does not, only whether it ever could.
     pub fn fits_briefly(&mut self, ask: &Arc<Ask>, now: Time) -> Now {
         let brief = match ask.want.request.duration {
@@ -67,7 +95,7 @@ impl Occupancy {
     /// Whether it may run on for ever though it is planned for so long, and some nodes close to it.
     pub(super) fn is_endless(&self, ask: &Ask, span: Span) -> bool {
         let has_limit = |one: &Ask| one.want.request.duration.is_some_and(|limit| limit > 0);
-        span < Span(i64::MAX) && self.closes() && !self.is_let_in(ask) && !ask.each().all(has_limit)
+        span < Span(i64::MAX) && !ask.each().all(has_limit) && self.closed_to(ask).next().is_some()
     }
 
     /// The span in which it is in the way of what closes.
@@ -94,7 +122,7 @@ impl Occupancy {
         if !self.is_endless(ask, span) {
             return Open::All;
         }
-        let closed = self.closed_after(from);
+        let closed = self.closed_after(ask, from);
         match ask.joint() {
             _ if closed.is_empty() => Open::All,
             Some(Joint::Back(cores)) => match cores.keys().any(|rank| closed.contains(rank.0)) {

@@ -25,8 +25,9 @@ impl Occupancy {
             return None;
         }
         if self.is_let_in(ask) {
-            return self
-                .without_closures(|room| room.move_between(ask, (from, before), (old, at), span));
+            return self.let_in(ask, |room| {
+                room.move_between(ask, (from, before), (old, at), span)
+            });
         }
         self.give(old, at, span);
         let found = self.with_pools(ask, (from, Some(before)), span, |room, from| {

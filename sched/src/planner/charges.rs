@@ -26,6 +26,7 @@ impl Planner {
         *other.occupancy.accounts_mut() = self.occupancy.accounts().clone();
         other.charged = self.charged.clone();
         other.arm(Some(self.taking.rules()));
+        other.stays(self.occupancy.stay());
         let paid = self.holdings.iter().filter(|(_, one)| one.owner.is_some());
         let paid = paid.map(|(job, one)| (*job, one.clone()));
         other.charged.extend(paid);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Breakdown, Delta, Outcome, Reason, Verdict, Want};
+use eddy_wire::plan::{Breakdown, Delta, Outcome, Reason, Stay, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
 use super::held::{rested, resting};
 use super::{Certainty, Pass, Planner};
-use crate::occupancy::Closure;
+use crate::occupancy::{Cause, Closure};
 use crate::turns::Turn;
 use crate::walk::Rules;
 
@@ -32,6 +32,22 @@ impl Planner {
     pub(crate) fn reopen(&mut self, name: &Name) {
         self.stir();
         self.occupancy.reopen(name);
+        self.agenda.freed();
+    }
+
+    /// Until when there is what there is: nobody starts who would not have ended.
+    pub(super) fn stays(&mut self, stay: &Stay) {
+        self.stir();
+        self.occupancy.stays(stay);
+        for going in &stay.goes {
+            // Whoever is planned until then is over by his limit before.
+            self.close(Closure {
+                cause: Cause::Goes(going.at),
+                from: going.at.after(self.cleanup()),
+                until: Time(i64::MAX),
+                ranks: going.ranks.clone(),
+            });
+        }
         self.agenda.freed();
     }
 
@@ -133,7 +149,7 @@ impl Planner {
     /// From when on no reservation keeps a job from starting, if all that runs ended now.
     pub(super) fn let_in(&self, turn: Turn, now: Time) -> Time {
         let (ask, span) = self.ask_of(turn.job);
-        self.occupancy.let_in(&ask, now, span)
+        self.occupancy.opens_to(&ask, now, span)
     }
 
     /// The reservation that keeps a job from starting, which could have been `placed` else.

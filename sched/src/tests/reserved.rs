@@ -85,6 +85,10 @@ impl Site {
             reservation: reservation.map(|name| name.parse().expect("a name")),
             ..Want::of(16, request)
         };
+        self.wants(job, want);
+    }
+
+    pub(super) fn wants(&mut self, job: u64, want: Want) {
         self.wants.insert(JobId(job), want.clone());
         self.lines.apply(Delta::Want(JobId(job), want));
     }
@@ -101,7 +105,7 @@ impl Site {
         }
     }
 
-    fn free(&mut self, job: u64) {
+    pub(super) fn free(&mut self, job: u64) {
         if self.held.remove(&JobId(job)).is_some() {
             self.lines.apply(Delta::Freed(JobId(job)));
         }

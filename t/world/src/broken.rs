@@ -139,6 +139,8 @@ pub enum Rule {
     GiftsUnheard,
     /// Neither an instance nor who would clear its ground hears that nodes are to be given.
     GiftsKept,
+    /// An instance hears nothing of until when it has nodes by which it has grown.
+    GoingUnheard,
     /// A child takes jobspecs for environments, and these for those.
     PayloadMixed,
     /// What a shell started lives on that is said to be ended, since its node was declared dead.
@@ -244,6 +246,7 @@ impl Rule {
         ("alone-at-once", Rule::AloneAtOnce),
         ("gifts-unheard", Rule::GiftsUnheard),
         ("gifts-kept", Rule::GiftsKept),
+        ("going-unheard", Rule::GoingUnheard),
         ("payload-mixed", Rule::PayloadMixed),
         ("dead-spared", Rule::DeadSpared),
         ("restart-unheard", Rule::RestartUnheard),
@@ -346,6 +349,9 @@ pub fn heard(nature: &Nature, leader: Option<&Leader>, word: FromParent) -> Opti
             for node in Arc::make_mut(set).nodes.values_mut() {
                 node.cores = Idset::first_ids(CORES_MAX);
             }
+        }
+        FromParent::Granted(granted) if nature.breaks(Rule::GoingUnheard) => {
+            granted.closed.retain(|closed| closed.from.is_none());
         }
         FromParent::Granted(granted) if nature.breaks(Rule::GiftsKept) => {
             granted.leaving = Idset::new();

@@ -20,7 +20,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::{
-    Delta, Gives, Outcome, Owner, Question, Suppose, Unavailable, Verdict, Want,
+    Delta, Gives, Outcome, Owner, Question, Stay, Suppose, Unavailable, Verdict, Want,
 };
 use eddy_wire::preempt::Preempts;
 use eddy_wire::reservation::Reservation;
@@ -45,6 +45,8 @@ pub struct Watched {
     held: Holds,
     apart: Apart,
     reserved: BTreeMap<Name, Arc<Reservation>>,
+    /// Until when there are the nodes.
+    stay: Arc<Stay>,
     pass: Pass,
     preempts: Arc<Preempts>,
     gifts: Gifts,
@@ -109,6 +111,7 @@ impl Watched {
             held: BTreeMap::new(),
             apart: Apart::default(),
             reserved: BTreeMap::new(),
+            stay: Arc::default(),
             pass: Pass::Over,
             preempts: Arc::default(),
             gifts: Gifts::default(),
@@ -199,6 +202,7 @@ impl Watched {
                 self.reserved.insert(one.name.clone(), Arc::clone(one));
             }
             Delta::Unreserved(name) => drop(self.reserved.remove(name)),
+            Delta::Stay(stay) => self.stay = Arc::clone(stay),
             Delta::Preempts(rules) => self.preempts = Arc::clone(rules),
             Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
             Delta::Shrinks(..) | Delta::Gives(..) => {}
@@ -228,14 +232,12 @@ impl Watched {
                 .and_then(|()| self.check_overdue(&outcome, now)),
             Pass::Late => Ok(()),
         };
-        let checked = kept
-            .and(checked)
-            .and_then(|()| match self.reserved.is_empty() {
-                true => self
-                    .gifts
-                    .check(&outcome, &self.wants, &self.held, &self.up),
-                false => Ok(()),
-            });
+        let checked = kept.and(checked).and_then(|()| match self.closes() {
+            false => self
+                .gifts
+                .check(&outcome, &self.wants, &self.held, &self.up),
+            true => Ok(()),
+        });
         for (job, verdict) in &outcome.verdicts {
             match verdict {
                 Verdict::Start(set) => {
@@ -258,6 +260,11 @@ impl Watched {
             (true, Pass::Over | Pass::Current) => Pass::Current,
         };
         (outcome, checked)
+    }
+
+    /// Whether some nodes are not there for all at all times.
+    fn closes(&self) -> bool {
+        !self.reserved.is_empty() || !self.stay.goes.is_empty()
     }
 
     /// In each line whoever is first starts as early with those who passed as without them; or nobody passes.
@@ -389,6 +396,7 @@ impl Watched {
         planner.apply(Delta::Inventory(Arc::clone(inventory)));
         planner.apply(Delta::Down(inventory.ranks(), Unavailable::Offline));
         planner.apply(Delta::Up(self.up.clone()));
+        planner.apply(Delta::Stay(Arc::clone(&self.stay)));
         for one in self.reserved.values() {
             planner.apply(Delta::Reserved(Arc::clone(one)));
         }

@@ -341,7 +341,8 @@ impl Nature {
             },
             Kind::Alloc(grant) => self
                 .fits(instance, job, &grant.set)
-                .and_then(|()| self.starts_on_arrival(instance, job, &grant.set)),
+                .and_then(|()| self.starts_on_arrival(instance, job, &grant.set))
+                .and_then(|()| self.lasts(instance, (job, record.event.t), grant)),
             Kind::GrantChanged(grant) => self
                 .goes_on_as_held(instance, job, &grant.set)
                 .and_then(|()| self.is_still_below(instance, job)),

@@ -22,6 +22,7 @@ mod reserved;
 mod shrinks;
 pub mod silence;
 mod sockets;
+mod staying;
 mod tasks;
 mod twice;
 mod users;

@@ -416,6 +416,15 @@ fn nodes_that_are_kept_though_others_were_to_have_them() {
 }
 
 #[test]
+fn jobs_that_begin_on_nodes_that_go_before_they_are_over() {
+    found_in(
+        Shape::Trees,
+        "going-unheard",
+        &["which is over before that"],
+    );
+}
+
+#[test]
 fn a_payload_taken_for_another() {
     found_in(
         Shape::Queues,

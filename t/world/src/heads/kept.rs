@@ -149,7 +149,7 @@ impl Watched {
         let plain = is_in_order(policy) && policy.queue.default_limit.is_none();
         let takes_pools = self.wants.values().any(|want| !want.pools.is_empty());
         let gangs = self.wants.values().any(|want| want.gang.is_some());
-        if !plain || takes_pools || gangs || self.takes(&self.wants) || !self.reserved.is_empty() {
+        if !plain || takes_pools || gangs || self.takes(&self.wants) || self.closes() {
             return None;
         }
         match (policy.queue.walk, policy.queue.reservations) {

@@ -117,7 +117,7 @@ impl Watched {
     fn is_plain(&self) -> bool {
         let takes_pools = self.wants.values().any(|want| !want.pools.is_empty());
         let mut rules = self.preempts.qos.values();
-        !takes_pools && !rules.any(|rule| !rule.preempts.is_empty()) && self.reserved.is_empty()
+        !takes_pools && !rules.any(|rule| !rule.preempts.is_empty()) && !self.closes()
     }
 }
 
