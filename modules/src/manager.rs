@@ -109,6 +109,8 @@ impl Module for Manager {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| job.state.next(kind).is_ok())
             }
+            // What it would be given is given to others when its end is recorded, a few turns from now.
+            (Kind::Alloc(_), Some(id)) => !self.later.ends(id),
             // A remark that came meanwhile had it proposed, too.
             (Kind::Free, Some(id)) => self.owes(id, &Action::Free),
             (Kind::Clean, Some(id)) => self.owes(id, &Action::Clean),

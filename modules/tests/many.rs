@@ -1,9 +1,10 @@
 //! Changes of many jobs: so many records in a turn, and one answer at the end.
 
+use eddy_wire::event::Kind;
 use eddy_wire::message::Roles;
 use serde_json::{Value, json};
 
-use crate::instance::Instance;
+use crate::instance::{Instance, ended};
 
 /// What the changes are of.
 const JOBS: u64 = 2500;
@@ -11,6 +12,11 @@ const IN_A_TURN: usize = 1000;
 
 /// An instance in which so many jobs wait for a time that does not come.
 fn crowded() -> Instance {
+    crowd(&json!([{"scheme": "begin-time", "value": "4000000000"}]))
+}
+
+/// One in which they wait for this.
+fn crowd(dependencies: &Value) -> Instance {
     let mut i = Instance::with(1);
     i.sender = (1001, Roles::USER);
     let ms = (i.now.0 / 1000) as u128;
@@ -21,7 +27,7 @@ fn crowded() -> Instance {
         "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
         "attributes": {"system": {
             "duration": 60,
-            "dependencies": [{"scheme": "begin-time", "value": "4000000000"}],
+            "dependencies": dependencies,
         }},
     });
     let cc = format!("1-{JOBS}");
@@ -85,4 +91,32 @@ fn who_asks_for_something_else_meanwhile_is_answered_first() {
     i.tick_after(0);
     let answer: Value = serde_json::from_str(&i.answers[0]).expect("JSON");
     assert_eq!(answer["count"], JOBS - 1);
+}
+
+#[test]
+fn who_is_to_be_cancelled_in_a_later_turn_begins_no_more() {
+    let mut i = crowd(&json!([]));
+    let begun = |i: &Instance| {
+        let records = i.records.iter();
+        let grants = records.filter(|record| matches!(record.event.kind, Kind::Alloc(_)));
+        grants.count()
+    };
+    assert_eq!(begun(&i), 4);
+    (1..=4).for_each(|job| i.started(job, 0));
+    let cancel = of_all(&json!({"type": "cancel", "severity": 0}));
+    assert_eq!(i.call("job.raise", &cancel), "");
+    i.tick_after(0);
+    (1..=4).for_each(|job| i.ended(job, 0, ended(15, None)));
+    while i.answers.is_empty() {
+        i.tick_after(0);
+    }
+    assert_eq!(
+        begun(&i),
+        4,
+        "their cores are free, and those behind them wait"
+    );
+    // Whoever is none of them is given what they were not.
+    let other = i.submit(0, 4, &json!({}));
+    assert!(other.contains("2501"), "{other}");
+    assert_eq!(begun(&i), 5);
 }

@@ -1,10 +1,10 @@
 //! Changes of many jobs: so many of their records in a turn, and the others in those that follow.
 //!
 //! Used by the manager for what people ask of many jobs at once. Every module folds each record: recorded all at
-//! once, they would keep everybody else waiting. What is recorded later is asked again whether it can be. Recorded
-//! nowhere itself: who is not answered asks the next leader again.
+//! once, they would keep everybody else waiting. What is recorded later is asked again whether it can be; whoever is to
+//! end by it begins no more. Recorded nowhere itself: who is not answered asks the next leader again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use eddy_broker::{Caller, Outbox, Volatile};
 use eddy_wire::error::{Code, Refusal};
@@ -43,6 +43,8 @@ pub(super) struct Later {
 struct Change {
     caller: Caller,
     events: VecDeque<(JobId, Kind)>,
+    /// Those of them that it ends.
+    ends: BTreeSet<JobId>,
     changed: Changed,
 }
 
@@ -62,13 +64,20 @@ impl Later {
         }
         may_begin(self.changes.len())?;
         let (events, changed) = proposed.apart();
+        let ends = events.iter().filter(|(_, kind)| is_end(kind));
         self.changes.push_back(Change {
+            ends: ends.map(|(job, _)| *job).collect(),
             caller,
             events: events.into(),
             changed,
         });
         out.volatile(Volatile::Wake(now));
         Ok(())
+    }
+
+    /// Whether a job is to end by a change that is under way.
+    pub(super) fn ends(&self, job: JobId) -> bool {
+        self.changes.iter().any(|change| change.ends.contains(&job))
     }
 
     /// The next part of the change whose turn it is, of what `may_still` be; answers with the last.
@@ -83,6 +92,7 @@ impl Later {
         };
         let part = change.events.len().min(PART);
         for (job, kind) in change.events.drain(..part) {
+            change.ends.remove(&job);
             if may_still(job, &kind) {
                 change.changed.count += 1;
                 out.append(now, job, kind);
@@ -96,4 +106,8 @@ impl Later {
             out.volatile(Volatile::Wake(now));
         }
     }
+}
+
+fn is_end(kind: &Kind) -> bool {
+    matches!(kind, Kind::Exception(exception) if exception.severity == 0)
 }
