@@ -42,6 +42,8 @@ pub(crate) use whose::Whose;
 struct Count {
     submitted: u64,
     running: u64,
+    /// Those of them that hold something.
+    begun: u64,
     nodes: u64,
     cores: u64,
     work: u128,
@@ -444,6 +446,7 @@ impl Limits {
             go(&mut count.submitted, 1);
             if is_through {
                 go(&mut count.running, 1);
+                go(&mut count.begun, u64::from(seen.stage.since.is_some()));
                 go(&mut count.nodes, cost.nodes);
                 go(&mut count.cores, cost.cores);
                 let work = cost.work.filter(|_| !beyond).unwrap_or(0);

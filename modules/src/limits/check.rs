@@ -27,11 +27,36 @@ pub(super) struct Check {
     pub most: u64,
     pub have: u64,
     pub asked: u64,
+    /// Those who have it by their place and hold nothing yet, and those who hold something.
+    placed: Placed,
     excess: Excess,
     /// What of `most` is of the period before.
     carried: u64,
     /// When what was used counts no more: the end of the period.
     until: Option<Time>,
+}
+
+/// Of those who count for a limit so many hold something, and so many wait with a place.
+#[derive(Clone, Copy, Default)]
+struct Placed {
+    begun: u64,
+    waiting: u64,
+}
+
+impl Placed {
+    /// Whoever looks for the running jobs that were counted does not find those who wait.
+    fn words(self) -> String {
+        let verb = |count, one: &str, many: &str| match count {
+            1 => format!("1 {one}"),
+            _ => format!("{count} {many}"),
+        };
+        let waiting = verb(self.waiting, "waits", "wait");
+        match (self.begun, self.waiting) {
+            (_, 0) => String::new(),
+            (0, _) => format!(" ({waiting} with a place)"),
+            (begun, _) => format!(" ({}, {waiting} with a place)", verb(begun, "runs", "run")),
+        }
+    }
 }
 
 impl Check {
@@ -49,7 +74,8 @@ impl Check {
                 "limit `{limit}` of {whose} is {most}{carried}: only jobs with a time limit (-t) can be within it"
             ),
             asked => format!(
-                "limit `{limit}` of {whose} is {most}{carried}: {have} are taken, {asked} asked for"
+                "limit `{limit}` of {whose} is {most}{carried}: {have} are taken, {asked} asked for{}",
+                self.placed.words()
             ),
         };
         Bound {
@@ -73,6 +99,7 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
             most: u64::from(most),
             have: count.submitted,
             asked: u64::from(jobs),
+            placed: Placed::default(),
             // A job that waits to be let through is submitted all the same.
             excess: Excess::Refuse,
             carried: 0,
@@ -84,12 +111,17 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
         Excess::Hold | Excess::Standby => Excess::Hold,
         Excess::Refuse => Excess::Refuse,
     };
+    let placed = Placed {
+        begun: count.begun,
+        waiting: count.running.saturating_sub(count.begun),
+    };
     let mut add = |limit, most: Option<u64>, have, asked| {
         checks.extend(most.map(|most| Check {
             limit,
             most,
             have,
             asked,
+            placed,
             excess,
             carried: 0,
             until: None,
@@ -219,6 +251,7 @@ impl Limits {
             have: minutes(used(Back::Now) + count.work),
             // Nobody knows what a job without a time limit comes to.
             asked: cost.work.map_or(u64::MAX, minutes),
+            placed: Placed::default(),
             excess: given.excess,
             carried,
             until: Some(days::end(given.period, now)),

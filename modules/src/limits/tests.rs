@@ -123,7 +123,8 @@ fn who_is_let_through_counts_from_his_place_in_the_queue_to_his_end() {
         assert_eq!(why(&limits, job), "");
         tell(&mut limits, 0, job, Kind::Priority(16));
     }
-    let full = "limit `running_jobs` of account `a` is 2: 2 are taken, 1 asked for";
+    let full =
+        "limit `running_jobs` of account `a` is 2: 2 are taken, 1 asked for (2 wait with a place)";
     assert_eq!(why(&limits, 3), full);
     // Held by its user it takes no place.
     tell(&mut limits, 0, 2, Kind::Urgency(0, 7));
@@ -572,6 +573,32 @@ fn however_many_accounts_change_jobs_are_counted_once_when_somebody_asks() {
     assert!(limits.counts.get().is_none());
     set(&mut limits, account("a", Some("b"), two));
     assert!(why(&limits, 3).contains("2 are taken"));
+}
+
+#[test]
+fn who_is_kept_back_is_told_of_those_who_count_by_their_place() {
+    let mut limits = limits();
+    let three = Given {
+        running_jobs: Some(3),
+        ..Given::default()
+    };
+    set(&mut limits, account("a", None, three));
+    let spec = spec(1, 60);
+    for job in 1..=4 {
+        submit(&mut limits, job, "a", &spec);
+    }
+    for job in 1..=3 {
+        tell(&mut limits, 0, job, Kind::Priority(16));
+    }
+    for (job, told) in [
+        (1, "3 are taken, 1 asked for (1 runs, 2 wait with a place)"),
+        (2, "3 are taken, 1 asked for (2 run, 1 waits with a place)"),
+        (3, "3 are taken, 1 asked for"),
+    ] {
+        tell(&mut limits, 1, job, Kind::Alloc(granted(1)));
+        let why = why(&limits, 4);
+        assert!(why.ends_with(told), "{why}");
+    }
 }
 
 /// A record that moves one of three jobs on, or an account.
