@@ -2,7 +2,7 @@
 //!
 //! Whoever left memory is asked of the journal, whose answer is true once the
 //! end is durable: until then it is here, and for a while after, since those
-//! that ended last are asked about most. Used by ingest and by the manager.
+//! that ended last are asked about most. Used by the manager.
 
 use std::collections::VecDeque;
 

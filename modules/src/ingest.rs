@@ -48,8 +48,8 @@ use eddy_wire::services::job::{self, SubmitRequest, Submitted, URGENCY_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 
-use crate::ended::Ended;
 use crate::gangs::Gangs;
+use crate::jobs::Jobs;
 use crate::live::Change;
 use crate::nest::blocks;
 use crate::settings::Settings;
@@ -96,8 +96,8 @@ pub struct Ingest {
     active: u64,
     keys: Keys,
     specs: Specs,
-    /// Whose the jobs are that ended last.
-    ended: Ended<u32>,
+    /// Whose the jobs are that are over and whose end is not durable.
+    ended: Jobs<u32>,
     /// Whose jobs a sender may know of.
     sight: Sight,
     /// Submissions for which something is being looked up in the journal: their key, or a job that
@@ -156,7 +156,7 @@ impl Module for Ingest {
             (Kind::Clean, Some(job)) => {
                 self.active -= 1;
                 if let Some(user) = self.keys.user_of(job) {
-                    self.ended.note(job, user);
+                    self.ended.insert(job, user);
                 }
                 self.keys.ended(job);
             }
@@ -217,7 +217,7 @@ impl Module for Ingest {
             Input::Applied(record) => self.applied(now, record, out),
             Input::Durable(record) => {
                 if let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) {
-                    self.ended.durable(job);
+                    self.ended.remove(&job);
                 }
             }
             Input::Parent(word) => self.parent(now, word, out),
@@ -277,7 +277,7 @@ impl Ingest {
             active: 0,
             keys: Keys::new(settings.key_skew, settings.key_age_max),
             specs: Specs::default(),
-            ended: Ended::default(),
+            ended: Jobs::default(),
             sight: Sight::new(settings),
             asked: BTreeMap::new(),
             held: VecDeque::new(),

@@ -1,7 +1,8 @@
 //! Whether the jobs are there that a submission is to wait for.
 //!
-//! Those that are not over, or ended lately, are known here; the journal is
-//! asked for the others, one after the other. What they must have come to is
+//! Those that are not over, or whose end is not durable, are known here; the journal is
+//! asked for the others, one after the other: what it has forgotten nobody can wait for, however long its
+//! end is remembered elsewhere. What they must have come to is
 //! the manager's to judge, once it is recorded who waits for them. Where listings are private others' jobs are
 //! not there: to wait for one would tell how it ended.
 
@@ -80,7 +81,10 @@ impl Ingest {
             );
             return Err(Refusal::new(Code::Busy, text));
         }
-        let text = format!("{FIELD}: to wait for {words} is asked, and there is no such job here");
+        // One text for what never was, what is forgotten, and what others may not know of.
+        let text = format!(
+            "{FIELD}: to wait for {words} is asked, and there is no such job here, or it is over and kept no longer"
+        );
         Err(Refusal::invalid(text))
     }
 
@@ -102,7 +106,7 @@ impl Ingest {
 
     /// One that is there and is, for this submission, none is asked for as one that was never there.
     fn is_known(&self, submission: &Submission, job: JobId) -> bool {
-        let ended = || self.ended.get(job).copied();
+        let ended = || self.ended.get(&job).copied();
         let user = self.keys.user_of(job).or_else(ended);
         user.is_some_and(|user| !self.hides(submission, user))
     }
