@@ -26,6 +26,7 @@
 //! crash leader|shells|both     start           cut S (shells from leader)
 //! 2> COMMAND                   another client (3> one of another user)
 //! pass S                       time passes     run     until nothing happens any more
+//! break RULE                   from now on, on purpose
 //! ```
 //!
 //! Those of machines and instances in instances are in `script/trees.rs`, those of reservations in
@@ -49,6 +50,7 @@ use eddy_wire::services::job::JobSet;
 use eddy_wire::time::{Span, Time};
 use uuid::Uuid;
 
+use crate::broken::Rule;
 use crate::call::{Ask, Call, key};
 use crate::client::OWNER;
 use crate::fault::Fault;
@@ -198,6 +200,11 @@ impl Player {
             ["freeze", "leader", "of", path, seconds] => self.freeze(path, seconds),
             ["freeze", "shell", machine, seconds] => self.freeze_shell(machine, seconds),
             ["part", a, b, seconds] => self.part(a, b, seconds),
+            ["break", name] => {
+                let rule = Rule::named(name).ok_or_else(|| format!("`{name}` is no rule"))?;
+                self.world().nature.broken = Some(rule);
+                Ok(())
+            }
             ["grace", seconds] => {
                 self.grace = span(seconds);
                 Ok(())
