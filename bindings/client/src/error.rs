@@ -13,7 +13,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ClientError {
     /// Nobody took the connection for as long as the client was to wait.
-    #[error("{}: {why} (tried {tries} times in {waited:.1} s)", .path.display())]
+    #[error("{}: {why} ({})", .path.display(), tried(*tries, *waited))]
     Unreachable {
         /// The socket.
         path: PathBuf,
@@ -84,5 +84,13 @@ impl ClientError {
             ClientError::Refused(refusal) => Some(refusal.code),
             _ => None,
         }
+    }
+}
+
+/// How long somebody was waited for.
+fn tried(tries: u32, waited: f64) -> String {
+    match tries {
+        0 | 1 => "tried once".to_owned(),
+        tries => format!("tried {tries} times in {waited:.1} s"),
     }
 }

@@ -326,6 +326,14 @@ fn a_dead_socket_is_named_with_what_was_tried() {
             error.contains("local: no instance listens there (tried "),
             "{error}"
         );
+        let once = ClientError::Unreachable {
+            path: "local".into(),
+            why: "no instance listens there".to_owned(),
+            tries: 1,
+            waited: 0.004,
+        };
+        let told = "local: no instance listens there (tried once)";
+        assert_eq!(once.to_string(), told);
     });
 }
 
