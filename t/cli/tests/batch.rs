@@ -57,3 +57,15 @@ fn lines_for_other_schedulers_are_told_of_and_not_read() -> Tested {
     assert_eq!(told("#!/bin/sh\n# flux: -n1\n# a comment\ntrue\n")?, "");
     Ok(())
 }
+
+#[test]
+fn a_script_with_lines_as_on_windows_is_refused() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let script = instance.place.join("dos.sh");
+    fs::write(&script, "#!/bin/sh\r\ntrue\r\n")?;
+    let ran = instance.run(&["batch", "--dry-run", &script])?;
+    let told = "eddy batch: dos.sh: its lines end as on Windows (CR LF); allowed are those that end with LF alone \
+                (`dos2unix`, or `tr -d '\\r'`)";
+    assert_eq!(ran.refusal()?, told);
+    Ok(())
+}

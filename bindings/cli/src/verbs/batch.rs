@@ -161,6 +161,13 @@ fn script(args: &Args) -> anyhow::Result<(String, Vec<String>, String)> {
         text.starts_with("#!"),
         "{name}: is not a script: it does not begin with #!"
     );
+    // The system would look for an interpreter with that at the end of its name, and say that there is none.
+    let first = text.split('\n').next().unwrap_or_default();
+    ensure!(
+        !first.ends_with('\r'),
+        "{name}: its lines end as on Windows (CR LF); allowed are those that end with LF alone (`dos2unix`, or \
+         `tr -d '\\r'`)"
+    );
     Ok((text, args.script.iter().skip(1).cloned().collect(), name))
 }
 
