@@ -52,6 +52,7 @@ mod suspend;
 mod tree;
 mod tree_refused;
 mod update;
+mod usage;
 mod users;
 mod why_ended;
 mod why_if;

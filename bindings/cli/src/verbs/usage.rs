@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::names::Users;
 use crate::session::Global;
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, escaped};
 use crate::verbs::why::known;
 use crate::{ids, output, request, when};
 use jobs::Which;
@@ -95,10 +95,15 @@ fn by_job(
     users: &Users,
 ) -> anyhow::Result<u8> {
     let costs = global.session(async |client| jobs::costs(&client, global, which).await)?;
-    let code = match named.is_empty() {
+    let mut code = match named.is_empty() {
         true => 0,
         false => known("usage", named, &jobs::rows(&costs)),
     };
+    for (job, name, why) in costs.iter().filter_map(jobs::Cost::unasked) {
+        let (job, name, why) = (ids::show(job), escaped(name), escaped(why));
+        eprintln!("eddy usage: what was used in {name} (job {job}) is not shown: {why}");
+        code = output::FAILED;
+    }
     match args.json {
         true => output::json(&jobs::document(&costs, users))?,
         false => print(&jobs::table(&costs, users), args)?,

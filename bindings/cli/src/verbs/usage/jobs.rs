@@ -2,32 +2,42 @@
 //! those that are instances.
 //!
 //! The same fold as the ledger's, of their event logs; what was used inside, each instance's own ledger
-//! says, also when it is over. A declared instance has no ledger: what the jobs of its queues are charged says
-//! the ledger around it, and it is charged nothing itself.
+//! says, also when it is over: those that run are asked side by side, each for a short time. A declared instance has no
+//! ledger: what the jobs of its queues are charged says the ledger around it, and it is charged nothing itself.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use eddy_client::{Client, EventFeed};
 use eddy_wire::event::Kind;
 use eddy_wire::held::{Fate, Held};
 use eddy_wire::id::JobId;
+use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
 use eddy_wire::services::job::{EventsLine, JobRow, JobSet};
 use eddy_wire::services::usage::{Report, ReportRequest, UsageReport, UsageRow};
 use eddy_wire::time::Time;
 use eddy_wire::usage::Amounts;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::amounts_json;
-use crate::ids;
 use crate::listing::{Filter, Question};
 use crate::names::Users;
 use crate::session::Global;
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, escaped};
+use crate::{ids, output};
 
 /// Event logs that are asked for at a time.
 const ASKED_MAX: usize = 64;
+/// Instances that are asked at a time.
+const INSIDE_MAX: usize = 16;
+/// How long one that runs may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// Which jobs.
 #[derive(Clone, Debug)]
@@ -67,8 +77,8 @@ enum Inside {
     Job,
     /// It was passed on: the instance that has it knows whether it is one.
     Elsewhere,
-    /// It is one that never said hello, or cannot be asked.
-    Unknown,
+    /// It is one that never said hello, or cannot be asked: why, where it runs.
+    Unknown(Option<String>),
     /// What its jobs held, and the instances in it, and all that it had, by its own ledger.
     Used { used: Amounts, of: Amounts },
     /// A declared one.
@@ -95,7 +105,7 @@ impl Cost {
         match &self.inside {
             Inside::Used { used, .. } => Some(*used),
             Inside::Declared(served) => served.used,
-            Inside::Job | Inside::Elsewhere | Inside::Unknown => None,
+            Inside::Job | Inside::Elsewhere | Inside::Unknown(_) => None,
         }
     }
 
@@ -104,7 +114,15 @@ impl Cost {
         match &self.inside {
             Inside::Used { of, .. } => Some(*of),
             Inside::Declared(served) => served.of,
-            Inside::Job | Inside::Elsewhere | Inside::Unknown => None,
+            Inside::Job | Inside::Elsewhere | Inside::Unknown(_) => None,
+        }
+    }
+
+    /// Which instance could not be asked, and why.
+    pub fn unasked(&self) -> Option<(JobId, &str, &str)> {
+        match &self.inside {
+            Inside::Unknown(Some(why)) => Some((self.row.id, &self.row.name, why)),
+            _ => None,
         }
     }
 
@@ -164,8 +182,9 @@ pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Re
     rows.sort_by_key(|row| row.id);
     // Of an instance that is over nothing runs on: by its clock.
     let report = client.call::<Report>(&ReportRequest::default()).await?;
-    let now = report.to;
-    let mut costs = Vec::with_capacity(rows.len());
+    let (now, report) = (report.to, Arc::new(report));
+    let mut work = JoinSet::new();
+    let permits = Arc::new(Semaphore::new(INSIDE_MAX));
     for some in rows.chunks(ASKED_MAX) {
         let feeds = some
             .iter()
@@ -178,10 +197,26 @@ pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Re
             }
             let job = row.id;
             let cost = cost(row.clone(), &lines, now).with_context(|| format!("job {job}"))?;
-            costs.push(looked_into(cost, (client, global), &report).await);
+            let (client, global) = (client.clone(), global.clone());
+            let (report, permits) = (Arc::clone(&report), Arc::clone(&permits));
+            work.spawn(async move {
+                let _permit = permits.acquire().await.expect("never closed");
+                looked_into(cost, (&client, &global), &report).await
+            });
         }
     }
+    let mut costs = work.join_all().await;
+    costs.sort_by_key(|cost| cost.row.id);
     Ok(costs)
+}
+
+/// What is asked of an instance that runs, or why it does not answer.
+async fn in_time<T>(asked: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
+    match timeout(ANSWER, asked).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(error)) => Err(output::one_line(&format!("{error:#}"))),
+        Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
+    }
 }
 
 /// Users' instances that run, here and in declared instances.
@@ -192,9 +227,18 @@ async fn instances(client: &Client, global: &Global) -> anyhow::Result<Vec<JobId
         match (row.declared, &row.uri) {
             (false, _) => all.push(row.job),
             (true, Some(uri)) => {
-                let inside = Client::connect(&uri.parse()?, global.options()).await?;
-                let rows = inside.call::<Children>(&ChildrenRequest::default()).await?;
-                all.extend(rows.iter().map(|row| row.job));
+                let asked = in_time(async {
+                    let inside = Client::connect(&uri.parse()?, global.options()).await?;
+                    let request = ChildrenRequest::default();
+                    Ok(inside.call::<Children>(&request).await?)
+                });
+                match asked.await {
+                    Ok(rows) => all.extend(rows.iter().map(|row| row.job)),
+                    Err(why) => {
+                        let (job, name) = (ids::show(row.job), escaped(&row.name));
+                        bail!("the instances in {name} (job {job}) are not known: {why}");
+                    }
+                }
             }
             // It has not said hello yet.
             (true, None) => {}
@@ -210,18 +254,21 @@ async fn looked_into(
     report: &UsageReport,
 ) -> Cost {
     let job = cost.row.id;
+    let runs = cost.row.state == JobState::Run;
     if matches!(cost.inside, Inside::Job | Inside::Used { .. }) {
         return cost;
     }
-    cost.inside = match (cost.inside, instance(client, job).await) {
-        (_, Some(row)) if row.declared => {
+    let known = in_time(async { Ok(instance(client, job).await) }).await;
+    cost.inside = match (cost.inside, known) {
+        (_, Err(why)) => Inside::Unknown(Some(why).filter(|_| runs)),
+        (_, Ok(Some(row))) if row.declared => {
             (cost.charged, cost.running) = (Amounts::default(), Amounts::default());
             Inside::Declared(Served::of(&row, report))
         }
-        (Inside::Elsewhere, None) => Inside::Job,
-        _ => used_in(global, job, &cost.lives)
+        (Inside::Elsewhere, Ok(None)) => Inside::Job,
+        (_, Ok(_)) => used_in(global, job, &cost.lives)
             .await
-            .unwrap_or(Inside::Unknown),
+            .unwrap_or_else(|why| Inside::Unknown(Some(why).filter(|_| runs))),
     };
     cost
 }
@@ -252,7 +299,7 @@ fn cost(row: JobRow, lines: &[EventsLine], now: Time) -> anyhow::Result<Cost> {
             // It names a jobspec, and changes nothing of what is held.
             "submit" => continue,
             "adopt" => {
-                cost.inside = Inside::Unknown;
+                cost.inside = Inside::Unknown(None);
                 let adopted: Option<Value> = serde_json::from_str(context).ok();
                 let statedir = adopted.as_ref().and_then(|one| one["statedir"].as_str());
                 cost.lives.now = statedir.map(str::to_owned);
@@ -280,7 +327,7 @@ fn cost(row: JobRow, lines: &[EventsLine], now: Time) -> anyhow::Result<Cost> {
 }
 
 /// What the jobs and instances in an instance held, by its own ledger: in all attempts that are paid for.
-async fn used_in(global: &Global, job: JobId, lives: &Lives) -> anyhow::Result<Inside> {
+async fn used_in(global: &Global, job: JobId, lives: &Lives) -> Result<Inside, String> {
     let mut all: Option<(Amounts, Amounts)> = None;
     let mut add = |report: &UsageReport| {
         let (used, of) = all.unwrap_or_default();
@@ -288,15 +335,25 @@ async fn used_in(global: &Global, job: JobId, lives: &Lives) -> anyhow::Result<I
         all = Some((used.plus(more), of.plus(of_more)));
     };
     for statedir in &lives.over {
-        let left = global.left(&job.to_string(), statedir).await?;
-        add(&left.call::<Report>(&ReportRequest::default()).await?);
+        add(&left(global, job, statedir)
+            .await
+            .map_err(|error| output::one_line(&format!("{error:#}")))?);
     }
     if lives.now.is_some() || lives.over.is_empty() {
-        let inside = global.connect_to(Some(&format!("jobid:{job}"))).await?;
-        add(&inside.call::<Report>(&ReportRequest::default()).await?);
+        let asked = in_time(async {
+            let inside = global.connect_to(Some(&format!("jobid:{job}"))).await?;
+            Ok(inside.call::<Report>(&ReportRequest::default()).await?)
+        });
+        add(&asked.await?);
     }
     let (used, of) = all.unwrap_or_default();
     Ok(Inside::Used { used, of })
+}
+
+/// What an instance that is over has left, however long that takes to read.
+async fn left(global: &Global, job: JobId, statedir: &str) -> anyhow::Result<UsageReport> {
+    let left = global.left(&job.to_string(), statedir).await?;
+    Ok(left.call::<Report>(&ReportRequest::default()).await?)
 }
 
 /// What was used in an instance, and of how much.
