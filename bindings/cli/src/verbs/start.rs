@@ -45,6 +45,9 @@ pub(super) const OF_A_TASK: &[&str] = &[
 ///
 /// With --background the instance stays: one line EDDY_URI=... is printed when it takes work.
 /// On a state directory that was used before it goes on where it ended.
+///
+/// It takes work before its ranks are there, which come in the moments after, also again after a restart: a job
+/// waits for those that it needs, eddy exec does not. `eddy run -N NODES true` is back when so many are there.
 #[derive(clap::Args)]
 pub struct Args {
     /// Return when the instance takes work, and let it stay
