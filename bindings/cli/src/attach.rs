@@ -102,6 +102,17 @@ pub enum Left {
     GivenUp(u8),
 }
 
+impl Left {
+    /// The exit code of a command that was with a job for as long.
+    pub fn code(&self) -> u8 {
+        match self {
+            Left::Ended(end) => exit_code(end),
+            Left::Detached => 0,
+            Left::GivenUp(code) => *code,
+        }
+    }
+}
+
 /// The exit code of a command that ran this job. One that was ended did not end well, whatever its tasks made of that.
 pub fn exit_code(end: &JobEnd) -> u8 {
     let code = u8::try_from(end.returncode).unwrap_or(FAILED);

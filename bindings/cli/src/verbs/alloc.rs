@@ -15,8 +15,8 @@ use eddy_wire::services::job::{JobEnd, JobSet};
 use tokio::process::{Child, Command};
 
 use super::start::OF_A_TASK;
-use super::submit::submitted;
-use crate::attach::{How, INT, Interrupt, Label, Left, Watches, attach, exit_code, given_up};
+use super::submit::begin;
+use crate::attach::{How, INT, Interrupt, Label, Watches, attach, given_up};
 use crate::listing::{Filter, Question};
 use crate::request::Stdin;
 use crate::request::nested::{InstanceOptions, Program};
@@ -100,22 +100,19 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             interrupt: Interrupt::Own,
             verb: "alloc",
         };
-        let mut watches = Watches::begin(Interrupt::Own)?;
-        let submission = submitted(&client, &request);
-        let from = (&client, global.options());
-        let how = match watches.first_of(submission, from, how).await? {
-            Ok(how) => how,
+        let begun = begin(global, (&client, &request), (Interrupt::Own, how));
+        let (how, mut watches) = match begun.await? {
+            Ok(begun) => begun,
             Err(code) => return Ok(code),
         };
         let job = how.job;
         let said = tokio::spawn(say_why(global.clone(), client.uri().clone(), job));
         let code = match (args.bg, &program) {
             (false, Program::None) => shell(global, &client, &how, &mut watches).await,
-            (false, _) => match attach(&client, global.options(), how, &mut watches).await? {
-                Left::Ended(end) => Ok(exit_code(&end)),
-                Left::Detached => Ok(0),
-                Left::GivenUp(code) => Ok(code),
-            },
+            (false, _) => {
+                let left = attach(&client, global.options(), how, &mut watches).await?;
+                Ok(left.code())
+            }
             (true, _) => match serving(global, &client, &how, &mut watches).await? {
                 Ok(_) => {
                     output::lines([ids::show(job)])?;

@@ -7,10 +7,10 @@ use anyhow::{bail, ensure};
 use eddy_client::{Client, Uri};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Jobspec, Takes};
-use eddy_wire::services::job::Submit;
 use eddy_wire::services::resource::{RankState, RankStatus, Status};
 
-use crate::attach::{Forward, How, Interrupt, Label, Left, Watches, attach, exit_code, leave};
+use super::submit::begin;
+use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code, leave};
 use crate::request::{Slots, Terms};
 use crate::session::Global;
 
@@ -86,11 +86,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             interrupt: Interrupt::Pass,
             verb: "exec",
         };
-        let mut watches = Watches::begin(Interrupt::Pass)?;
-        let submission = async { Ok(client.call::<Submit>(&request).await?) };
-        let from = (&client, global.options());
-        let how = match watches.first_of(submission, from, how).await? {
-            Ok(how) => how,
+        let begun = begin(global, (&client, &request), (Interrupt::Pass, how));
+        let (how, mut watches) = match begun.await? {
+            Ok(begun) => begun,
             Err(code) => return Ok(code),
         };
         tokio::select! {

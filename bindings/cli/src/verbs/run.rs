@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use super::submit::{dry_run, submitted};
-use crate::attach::{Forward, How, Interrupt, Label, Left, Watches, attach, exit_code};
+use super::submit::{begin, dry_run};
+use crate::attach::{Forward, How, Interrupt, Label, attach};
 use crate::request::{JobOptions, Stdin, Terms};
 use crate::session::Global;
 
@@ -41,18 +41,13 @@ pub fn run(global: &Global, mut args: Args) -> anyhow::Result<u8> {
             interrupt: Interrupt::Own,
             verb: "run",
         };
-        let mut watches = Watches::begin(Interrupt::Own)?;
-        let submission = submitted(&client, &request);
-        let from = (&client, global.options());
-        let how = match watches.first_of(submission, from, how).await? {
-            Ok(how) => how,
+        let begun = begin(global, (&client, &request), (Interrupt::Own, how));
+        let (how, mut watches) = match begun.await? {
+            Ok(begun) => begun,
             Err(code) => return Ok(code),
         };
-        match attach(&client, global.options(), how, &mut watches).await? {
-            Left::Ended(end) => Ok(exit_code(&end)),
-            Left::Detached => Ok(0),
-            Left::GivenUp(code) => Ok(code),
-        }
+        let left = attach(&client, global.options(), how, &mut watches).await?;
+        Ok(left.code())
     })
 }
 

@@ -13,7 +13,7 @@ use eddy_wire::time::Span;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
 
-use crate::attach::{Label, exit_code, miss, write_frames};
+use crate::attach::{How, Interrupt, Label, Watches, exit_code, miss, write_frames};
 use crate::request::eligible::ArrayOption;
 use crate::request::{JobOptions, Stdin};
 use crate::session::{Global, told};
@@ -105,6 +105,21 @@ pub async fn submitted(client: &Client, request: &SubmitRequest) -> anyhow::Resu
         () = tokio::time::sleep(PATIENCE) => told(TAKES_LONG),
     }
     Ok(answer.await?)
+}
+
+/// Submits a job to be with, and watches for signals from before that on: how to be with it. Where a signal came
+/// first, the exit code to end with.
+pub async fn begin(
+    global: &Global,
+    (client, request): (&Client, &SubmitRequest),
+    (interrupt, how): (Interrupt, impl FnOnce(JobId) -> How),
+) -> anyhow::Result<Result<(How, Watches), u8>> {
+    let mut watches = Watches::begin(interrupt)?;
+    let from = (client, global.options());
+    let how = watches
+        .first_of(submitted(client, request), from, how)
+        .await?;
+    Ok(how.map(|how| (how, watches)))
 }
 
 /// Prints the jobspec.
