@@ -46,6 +46,30 @@ fn values_nodes_and_the_end_of_an_instance_are_somebodys() -> Tested {
 }
 
 #[test]
+fn what_was_done_since_a_time_is_told_as_if_all_were_read() -> Tested {
+    let instance = Instance::start(&["--size=3", "--cores=1"])?;
+    let job = instance.submit(&["--urgency=0", "true"])?;
+    instance.ok(&["resource", "add", "2"])?;
+    instance.ok(&["kvs", "put", "a=1"])?;
+    let all = |options: &[&str]| instance.json(&[&["audit", "--json"], options].concat());
+    let before = all(&[])?;
+    let last = before.as_array().and_then(|deeds| deeds.last());
+    let since = last.map_or(0.0, |deed| deed["t"].as_f64().unwrap_or_default());
+    instance.ok(&["resource", "remove", "1"])?;
+    instance.ok(&["kvs", "put", "a=2"])?;
+    instance.ok(&["cancel", &job])?;
+    let later = all(&["--since", &format!("{since:.6}")])?;
+    let whole = all(&[])?;
+    let whole = whole.as_array().cloned().unwrap_or_default();
+    let is_later = |deed: &&Value| deed["t"].as_f64() >= Some(since);
+    let expected: Vec<Value> = whole.iter().filter(is_later).cloned().collect();
+    assert_eq!(later, Value::Array(expected));
+    assert!(later.to_string().contains("ranks 1 removed"), "{later}");
+    assert!(!later[3]["owner"].is_null(), "{later}");
+    Ok(())
+}
+
+#[test]
 fn whoever_declares_a_node_dead_is_told_of() -> Tested {
     let instance = Instance::start(&["--size=2", "--cores=1"])?;
     let own = json!(rustix::process::geteuid().as_raw());

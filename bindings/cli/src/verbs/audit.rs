@@ -2,22 +2,23 @@
 
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 use eddy_client::{Client, ClientError};
 use eddy_wire::id::{JobId, Seq};
-use eddy_wire::services::instance::{Stream, StreamRequest};
-use eddy_wire::services::job::EventsLine;
+use eddy_wire::services::instance::{Ping, PingRequest, Stream, StreamRequest};
+use eddy_wire::services::job::{EventsLine, JobSet};
 use eddy_wire::time::Time;
 use serde_json::{Value, json};
 
 use crate::ids::Spelling;
+use crate::listing::{Filter, Question};
 use crate::names::Users;
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::{output, when};
-use words::Before;
+use words::{Before, Begun};
 
 /// Tell who changed what and when
 ///
@@ -174,7 +175,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let all: Vec<&str> = known().copied().collect();
         bail!("--event: `{event}` given, allowed are {}", all.join(", "));
     }
-    let mut deeds = global.session(async |client| Ok(all(&client, &users, since).await?))?;
+    let mut deeds = global.session(async |client| all(&client, &users, since).await)?;
     deeds.retain(|deed| {
         (user.is_none() || deed.uid() == user)
             && (args.event.is_empty() || args.event.contains(&deed.line.name))
@@ -217,19 +218,74 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// All that somebody did; goes on where it was when the leader is another.
-async fn all(
+/// All that somebody did since then.
+///
+/// Where nothing is to be told by what there was before that, reading begins there: the journal may be long.
+async fn all(client: &Client, users: &Users, since: Option<Time>) -> anyhow::Result<Vec<Deed>> {
+    let first = Seq(1);
+    let from = match since {
+        Some(since) => first_since(client, since).await?,
+        None => first,
+    };
+    let mut reader = read(client, users, (from, since)).await?;
+    if reader.before.begun() == Begun::TooLate {
+        reader = read(client, users, (first, since)).await?;
+    }
+    let mut deeds = reader.deeds;
+    if from > first {
+        tell_owners(client, &mut deeds).await?;
+    }
+    Ok(deeds)
+}
+
+/// A place with nothing of that time or later before it, and not much that is older behind it. What was forgotten
+/// leaves holes.
+async fn first_since(client: &Client, since: Time) -> Result<Seq, ClientError> {
+    let durable = client.call::<Ping>(&PingRequest::default()).await?.durable;
+    let (mut from, mut to) = (Seq(1), durable.next());
+    while from < to {
+        let middle = Seq(from.0 + (to.0 - from.0) / 2);
+        // Of a batch, since what began while this instance was away is recorded as of then.
+        let batch = batch_from(client, middle).await?;
+        let times = || batch.iter().map(|(_, line)| line.timestamp);
+        match (times().next(), times().max(), batch.last()) {
+            (Some(_), Some(latest), Some((_, line))) if latest < since => from = line.seq.next(),
+            (Some(first), ..) if first < since => return Ok(middle),
+            _ => to = middle,
+        }
+    }
+    Ok(from)
+}
+
+/// The first records that are there from a place on.
+async fn batch_from(
     client: &Client,
-    users: &Users,
-    since: Option<Time>,
-) -> Result<Vec<Deed>, ClientError> {
+    from: Seq,
+) -> Result<Vec<(Option<JobId>, EventsLine)>, ClientError> {
+    let follow = false;
+    let mut parts = client.stream::<Stream>(&StreamRequest { from, follow })?;
+    match parts.next().await {
+        Some(part) => Ok(part?.0.records),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Reads all from a place on; goes on where it was when the leader is another.
+async fn read<'u>(
+    client: &Client,
+    users: &'u Users,
+    (mut from, since): (Seq, Option<Time>),
+) -> Result<Reader<'u>, ClientError> {
+    let begun = match from > Seq(1) {
+        true => Begun::Later,
+        false => Begun::First,
+    };
     let mut reader = Reader {
         users,
-        before: Before::default(),
+        before: Before::from(begun),
         owners: BTreeMap::new(),
         deeds: Vec::new(),
     };
-    let mut from = Seq(1);
     loop {
         let request = StreamRequest {
             from,
@@ -246,8 +302,28 @@ async fn all(
                 }
                 Some(Err(ClientError::Lost { .. })) => break,
                 Some(Err(error)) => return Err(error),
-                None => return Ok(reader.deeds),
+                None => return Ok(reader),
             }
         }
     }
+}
+
+/// Whose the jobs are that were submitted before.
+async fn tell_owners(client: &Client, deeds: &mut [Deed]) -> anyhow::Result<()> {
+    let unknown = deeds.iter().filter(|deed| deed.owner.is_none());
+    let unknown: BTreeSet<JobId> = unknown.filter_map(|deed| deed.job).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let question = Question {
+        filter: Filter::all(),
+        jobs: JobSet::of(unknown),
+        ..Question::default()
+    };
+    let rows = question.rows(client).await?;
+    let owners: BTreeMap<JobId, u32> = rows.iter().map(|row| (row.id, row.userid)).collect();
+    for deed in deeds.iter_mut().filter(|deed| deed.owner.is_none()) {
+        deed.owner = deed.job.and_then(|job| owners.get(&job).copied());
+    }
+    Ok(())
 }

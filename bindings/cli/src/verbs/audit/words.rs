@@ -29,9 +29,41 @@ pub(super) struct Before {
     basis: Option<Basis>,
     /// Which ranks each shell serves.
     shells: BTreeMap<u64, Idset>,
+    begun: Begun,
+}
+
+/// With which record reading began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// The first there is.
+    #[default]
+    First,
+    /// A later one, and nothing was asked for that was before it.
+    Later,
+    /// A later one, and something was.
+    TooLate,
 }
 
 impl Before {
+    /// Nothing is known; reading begins there.
+    pub(super) fn from(begun: Begun) -> Before {
+        Before {
+            begun,
+            ..Before::default()
+        }
+    }
+
+    /// Whether all that was told was told by what there was before.
+    pub(super) fn begun(&self) -> Begun {
+        self.begun
+    }
+
+    fn lacks(&mut self) {
+        if self.begun == Begun::Later {
+            self.begun = Begun::TooLate;
+        }
+    }
+
     /// Says in words what a record did, where somebody did it or not; then it is so.
     pub(super) fn words(&mut self, event: &str, context: &Value, users: &Users) -> String {
         match event {
@@ -45,7 +77,11 @@ impl Before {
             "shell-lost" => {
                 let shell = context["epoch"].as_u64();
                 let ranks = shell.and_then(|shell| self.shells.get(&shell));
+                let known = ranks.is_some();
                 let ranks = ranks.map(Idset::to_string).unwrap_or_default();
+                if !known {
+                    self.lacks();
+                }
                 because(format!("ranks {ranks} declared dead"), &context["reason"])
             }
             _ => words(event, context, users),
@@ -57,7 +93,11 @@ impl Before {
         let Ok(basis) = serde_json::from_value::<Basis>(basis.clone()) else {
             return "the nodes that there are".to_owned();
         };
-        let before = self.basis.replace(basis.clone()).unwrap_or_default();
+        let before = self.basis.replace(basis.clone());
+        if before.is_none() {
+            self.lacks();
+        }
+        let before = before.unwrap_or_default();
         let gone = basis.removed.difference(&before.removed);
         let known = |key| before.added.iter().any(|one| one.key == key);
         let added = basis.added.iter().filter(|one| !known(one.key));
