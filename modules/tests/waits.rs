@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use eddy_broker::{Answer, Arrival};
+
 use crate::instance::{Instance, ended, part};
 use serde_json::{Value, json};
 
@@ -149,4 +151,25 @@ fn who_waits_for_its_name_is_let_go_when_that_is_anothers_no_more() {
     i.ended(2, 0, ended(0, None));
     i.submit(0, 1, &named("a", &single));
     assert!(is_let_go(&i, 6));
+}
+
+#[test]
+fn nobody_waits_for_a_job_that_the_journal_has_forgotten_whose_end_is_remembered() {
+    let mut i = Instance::with(1);
+    waiting(&mut i);
+    cancel(&mut i, 1);
+    i.clear();
+    let answer = i.submit(0, 1, &after("afterany", 1));
+    assert_eq!(answer, "", "the journal is asked");
+    let (tag, _) = i.queries[0].clone();
+    i.act(Arrival::Answer(tag, Answer::Finished(None)));
+    let refused = i.answers.concat();
+    assert!(
+        refused.contains("attributes.system.dependencies"),
+        "{refused}"
+    );
+    assert!(
+        refused.contains("or it is over and kept no longer"),
+        "{refused}"
+    );
 }

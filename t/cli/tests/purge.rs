@@ -64,23 +64,3 @@ fn what_a_forgotten_job_wrote_on_any_rank_is_removed() -> Tested {
     assert_eq!(there()?, ["3.1.0", "3.1.1"]);
     Ok(())
 }
-
-#[test]
-fn nobody_waits_for_a_job_that_is_forgotten_whether_or_not_the_leader_is_new() -> Tested {
-    let instance = Instance::start(&["--cores=2", "-S", "history.keep_jobs=1"])?;
-    for _ in 0..4 {
-        instance.ok(&["submit", "--quiet", "--wait", "true"])?;
-    }
-    let refused = || -> Tested {
-        let ran = instance.run(&["submit", "--dependency=afterok:1", "true"])?;
-        let told = "eddy submit: attributes.system.dependencies: to wait for job f2 to end well is asked, and \
-                    there is no such job here, or it is over and kept no longer\n";
-        assert_eq!((ran.code, ran.err.as_str()), (1, told));
-        Ok(())
-    };
-    refused()?;
-    instance.submit(&["--dependency=afterok:4", "--quiet", "--wait", "true"])?;
-    begin_anew(&instance)?;
-    refused()?;
-    instance.shut_down()
-}

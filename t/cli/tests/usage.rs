@@ -14,8 +14,8 @@ fn an_instance_that_hangs_is_named_and_the_others_are_shown() -> Tested {
         inside.push(job.trim_end().to_owned());
     }
     let mut hung = Vec::new();
-    for job in &inside[..2] {
-        let leader = leader_of(&instance.state_of(job)?)?;
+    for job in 1..=2 {
+        let leader = leader_of(&instance.state_of(&format!("{job}.1"))?)?;
         leader.signal(Signal::STOP)?;
         hung.push(leader);
     }
