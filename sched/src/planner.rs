@@ -228,6 +228,8 @@ impl Planner {
     ///   that can be. `Kept` takes back a verdict that one is to end, or to give nodes.
     /// - `Preempts` says also how long whoever ignores TERM is there: that counts for the planned ends of
     ///   all that is held, or wanted, from then on, and so is told first.
+    /// - `Stay` replaces what was said of it before: whoever would not have ended in time gets `Never` where he could
+    ///   be nowhere else.
     /// - `Policy` is obeyed from the next pass on; one that cannot be read changes nothing.
     /// - `Account` counts from the next pass on, `Used` is as if it had been known all the time.
     /// - `Explain` and `Shares` are answered by the next outcome.
