@@ -14,6 +14,7 @@ use eddy_wire::time::Time;
 use super::asked::Known;
 use super::present::JustTaken;
 use super::seen::Seen;
+use super::sets::To;
 use super::{Intake, Sched};
 
 impl Sched {
@@ -80,6 +81,13 @@ impl Sched {
         }
     }
 
+    /// Whether it may not begin there for another cause than that somebody has it: what a reservation refuses, or nodes
+    /// that go, and the planner does not see, would be proposed at once again.
+    fn is_barred(&self, now: Time, seen: &Seen, set: &Arc<ResourceSet>) -> bool {
+        let lets = self.reserved.lets(now, seen, (set, self.end_of(set)));
+        !lets || !self.lasts_on(now, seen, set)
+    }
+
     /// Records the grant, if the verdict is still true.
     fn start(
         &mut self,
@@ -93,12 +101,7 @@ impl Sched {
         let wanted = seen.is_some_and(|seen| self.wants(seen));
         let to = seen.and_then(|seen| seen.to.clone());
         let is_free = self.is_let(now, id, set, taken);
-        let end = self.end_of(set);
-        // What a reservation refuses that the planner does not see would be proposed at once again.
-        let lets = |seen: &Seen| {
-            self.reserved.lets(now, seen, (set, end)) && self.lasts_on(now, seen, set)
-        };
-        let is_barred = seen.is_some_and(|seen| !lets(seen));
+        let is_barred = seen.is_some_and(|seen| self.is_barred(now, seen, set));
         let serves = self.sets.is_there(to.as_ref());
         let is_there = is_free && serves && self.sets.has(to.as_ref(), set);
         let shells = self.shells_for(id, set);
@@ -136,10 +139,7 @@ impl Sched {
                         None => shells,
                     },
                     beside: Default::default(),
-                    passed: to.map(|to| {
-                        let instance = to.name.to_string();
-                        Arc::new(PassedTo { instance, with })
-                    }),
+                    passed: to.map(|to| passed_to(&to, with)),
                 };
                 taken.add(set, seen.and_then(Seen::grows));
                 out.append(now, id, Kind::Alloc(Arc::new(grant)));
@@ -158,6 +158,12 @@ impl Sched {
             }
         }
     }
+}
+
+/// Which instance a job is passed to, and with whom it starts there.
+fn passed_to(to: &To, with: Option<Together>) -> Arc<PassedTo> {
+    let instance = to.name.to_string();
+    Arc::new(PassedTo { instance, with })
 }
 
 /// Whether a reason of it counts from now: the same once more is another.

@@ -200,11 +200,6 @@ impl Player {
             ["freeze", "leader", "of", path, seconds] => self.freeze(path, seconds),
             ["freeze", "shell", machine, seconds] => self.freeze_shell(machine, seconds),
             ["part", a, b, seconds] => self.part(a, b, seconds),
-            ["break", name] => {
-                let rule = Rule::named(name).ok_or_else(|| format!("`{name}` is no rule"))?;
-                self.world().nature.broken = Some(rule);
-                Ok(())
-            }
             ["grace", seconds] => {
                 self.grace = span(seconds);
                 Ok(())
@@ -221,7 +216,7 @@ impl Player {
                 )
             }
             ["hold", what] | ["release", what] => self.hold(words[0], what),
-            ["disk", _] | ["crash", _] | ["start"] | ["cut", _] => self.fault(words),
+            ["disk", _] | ["crash", _] | ["start"] | ["cut", _] | ["break", _] => self.fault(words),
             ["pass", seconds] => {
                 let until = self.world().nature.now.after(span(seconds));
                 pass(self.world(), until);
@@ -337,6 +332,10 @@ impl Player {
             }
             ["cut", seconds] => world.strike(Fault::Partition(span(seconds))),
             ["start"] => world.instances[0].start_leader(&mut world.nature),
+            ["break", name] => {
+                let rule = Rule::named(name).ok_or_else(|| format!("`{name}` is no rule"))?;
+                world.nature.broken = Some(rule);
+            }
             _ => return Err(format!("`{}` is no command", words.join(" "))),
         }
         settle(world);
