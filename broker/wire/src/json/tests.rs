@@ -1,3 +1,5 @@
+//! Whether what is written is what serde_json writes: of every shape of a value, and of any value.
+
 use std::collections::BTreeMap;
 use std::fmt;
 
