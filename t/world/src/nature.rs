@@ -529,12 +529,7 @@ impl Nature {
                 };
                 // Now and then something takes a hundred times as long.
                 let spike = if self.random.chance(2) { 100 } else { 1 };
-                let span = Span(self.random.between(10, most) * slow * spike);
-                match what {
-                    // Nobody waits longer than that before he tries again.
-                    Delay::Retry => span.min(Span::seconds(1)),
-                    Delay::Net | Delay::Disk | Delay::Process | Delay::Plan | Delay::Query => span,
-                }
+                Span(self.random.between(10, most) * slow * spike)
             }
         }
     }

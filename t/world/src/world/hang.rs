@@ -56,7 +56,9 @@ impl World {
         let parent = Holder::Leader(nested.parent);
         let is_stopped =
             |holder: Holder| self.frozen.get(&holder).is_some_and(|until| *until > now);
-        if is_calm && !is_stopped(Holder::Leader(id)) && !is_stopped(parent) {
+        // One that waits before it tries again may do so for longer here than any process does.
+        let is_there = nested.channel.pipe.is_some() && !is_stopped(Holder::Leader(id));
+        if is_calm && is_there && !is_stopped(parent) {
             let sentence = "its leader is there, and is ended as one that hangs".to_owned();
             self.nature.fail(id, sentence);
         }
