@@ -28,6 +28,9 @@ pub(super) struct Nodes {
     since: Option<Time>,
     nodes: BTreeMap<Rank, Node>,
     spent: Spent,
+    /// What was held, by what is said of it late, beyond all that had been counted as unused: by a clock that was set
+    /// back. So much more is the capacity until it is said when that was given back.
+    owed: Amounts,
     /// The capacity until `counted`, and since then.
     capacity: Amounts,
     all: Amounts,
@@ -219,7 +222,7 @@ impl Nodes {
     /// Something of what a declared instance has was held since `t` and is heard of only now: what was
     /// counted as idle in it since then was not.
     pub fn took(&mut self, (t, rank): (Time, Rank), purpose: &For, name: &str, held: Amounts) {
-        let Some(node) = self.nodes.get_mut(&rank) else {
+        let Some(node) = self.nodes.get(&rank) else {
             return;
         };
         let was = countable(held).over(node.counted - t);
@@ -229,9 +232,8 @@ impl Nodes {
         let declared = spent.declared.entry(name.to_owned()).or_default();
         let left = was.less(*declared);
         *declared = declared.less(was);
-        let beyond = left.less(spent.idle);
+        self.owed = self.owed.plus(left.less(spent.idle));
         spent.idle = spent.idle.less(left);
-        node.beyond = node.beyond.plus(beyond);
     }
 
     /// It was given back at `t`, which is heard of only now: by an instance that it was passed to, or by a
@@ -243,7 +245,7 @@ impl Nodes {
         passed_to: Option<&str>,
         held: Amounts,
     ) {
-        let Some(node) = self.nodes.get_mut(&rank) else {
+        let Some(node) = self.nodes.get(&rank) else {
             return;
         };
         let was = countable(held).over(node.counted - t);
@@ -252,10 +254,8 @@ impl Nodes {
         }
         let own = held_for(&mut self.spent, purpose);
         *own = own.less(was);
-        // What was held beyond what there is was nothing of it: a clock that was set back says so of the whole time
-        // until it is heard of.
-        let freed = was.less(node.beyond);
-        node.beyond = node.beyond.less(was);
+        let freed = was.less(self.owed);
+        self.owed = self.owed.less(was);
         let idle = match passed_to.filter(|name| node.has_of_its_own(name)) {
             Some(name) => self.spent.declared.entry(name.to_owned()).or_default(),
             None => &mut self.spent.idle,
@@ -289,7 +289,8 @@ impl Nodes {
     /// Where all went until then, and how much that is.
     pub fn spent(&self, now: Time) -> (Spent, Amounts) {
         let mut spent = self.spent.clone();
-        let mut capacity = self.capacity.plus(self.all.over(now - self.counted));
+        let counted = self.capacity.plus(self.all.over(now - self.counted));
+        let mut capacity = counted.plus(self.owed);
         for node in self.nodes.values() {
             let beyond = node.uncounted(now, &mut spent);
             capacity = capacity.plus(node.beyond).plus(beyond);
@@ -301,7 +302,7 @@ impl Nodes {
     pub fn restore(&mut self, t: Time, tally: &Tally) {
         self.since = Some(tally.since);
         self.spent = tally.spent.clone();
-        self.capacity = tally.capacity;
+        (self.capacity, self.owed) = (tally.capacity, Amounts::default());
         self.counted = t;
         for node in self.nodes.values_mut() {
             (node.counted, node.beyond) = (t, Amounts::default());
