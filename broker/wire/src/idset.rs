@@ -11,8 +11,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
 
-use crate::decimal::Decimal;
-
 /// The largest id of a set (RFC 22: `INT_MAX`).
 pub const ID_MAX: u32 = i32::MAX as u32;
 
@@ -358,13 +356,11 @@ impl Extend<u32> for Idset {
 impl fmt::Display for Idset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, &(first, last)) in self.ranges.iter().enumerate() {
-            if at > 0 {
-                f.write_str(",")?;
-            }
-            f.write_str(Decimal::of(first.into()).as_str())?;
-            if first != last {
-                f.write_str("-")?;
-                f.write_str(Decimal::of(last.into()).as_str())?;
+            let comma = if at == 0 { "" } else { "," };
+            if first == last {
+                write!(f, "{comma}{first}")?;
+            } else {
+                write!(f, "{comma}{first}-{last}")?;
             }
         }
         Ok(())

@@ -15,7 +15,6 @@ pub mod hostlist;
 
 pub mod fsd;
 
-mod decimal;
 pub mod json;
 
 pub mod field;
