@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use eddy_wire::jobspec::Environment;
+use eddy_wire::jobspec::{Environment, JOBSPEC_BYTES_MAX};
+
+use crate::text;
 
 /// How deep files of rules may name others.
 const FILE_DEPTH_MAX: usize = 4;
@@ -51,7 +53,7 @@ fn apply_one(
         if depth == 0 {
             bail!("--env={rule}: files of rules name each other more than {FILE_DEPTH_MAX} deep");
         }
-        let text = std::fs::read_to_string(file).with_context(|| format!("--env={rule}"))?;
+        let text = text::read(file, JOBSPEC_BYTES_MAX).context("--env")?;
         let lines = text.lines().map(str::trim);
         for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
             apply_one(own, line, depth - 1, made)?;

@@ -20,6 +20,7 @@ mod names;
 mod number;
 mod signals;
 mod table;
+mod text;
 mod when;
 
 mod environment;

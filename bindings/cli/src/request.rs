@@ -10,7 +10,9 @@ use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::fsd::{Fsd, seconds_of_micros};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::{Ask, Count, Jobspec, MemoryNeed, Place, Sharing, parse_bytes};
+use eddy_wire::jobspec::{
+    Ask, Count, JOBSPEC_BYTES_MAX, Jobspec, MemoryNeed, Place, Sharing, parse_bytes,
+};
 use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT, URGENCY_MAX};
 use eddy_wire::time::Span;
 use eddy_wire::warning::{self, LEFT, SIGNAL, Warning};
@@ -20,6 +22,7 @@ use uuid::Uuid;
 use crate::environment;
 use crate::number::{COUNTS, COUNTS_OR_NONE, number};
 use crate::signals;
+use crate::text;
 use crate::when;
 use eligible::{Array, Eligible};
 
@@ -453,7 +456,7 @@ fn attribute(text: &str) -> anyhow::Result<(String, Value)> {
     let (key, file) = rest
         .split_once('=')
         .with_context(|| format!("-S {text}: has no `=`; allowed is ^KEY=FILE"))?;
-    let content = std::fs::read_to_string(file).with_context(|| format!("-S {text}"))?;
+    let content = text::read(file, JOBSPEC_BYTES_MAX).with_context(|| format!("-S {text}"))?;
     let value = serde_json::from_str(&content).with_context(|| format!("-S {text}"))?;
     Ok((key.to_owned(), value))
 }

@@ -11,6 +11,8 @@ pub mod clock;
 
 pub mod logging;
 mod passwd;
+/// Texts of files.
+pub mod text;
 
 pub mod config;
 

@@ -4,7 +4,6 @@ mod written;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use clap::Subcommand;
 use eddy_brokerd::config::{self, ConfigError};
 use eddy_brokerd::leader::access;
 use eddy_brokerd::leader::configured::{CONFIG_FILE, KEPT_FILE};
+use eddy_brokerd::text::CONFIG_MAX;
 use eddy_client::ClientError;
 use eddy_sched::policy::PolicyError;
 use eddy_sched::policy::print::print;
@@ -28,6 +28,7 @@ use serde_json::Value;
 use crate::imports;
 use crate::output;
 use crate::session::Global;
+use crate::text;
 use written::replaced;
 
 /// Check, import, show, set and reload the configuration
@@ -129,7 +130,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 }
 
 fn check(file: &str) -> anyhow::Result<u8> {
-    let text = fs::read_to_string(file).with_context(|| file.to_owned())?;
+    let text = text::read(file, CONFIG_MAX)?;
     let (config, mut errors) = config::read(&text, &[]);
     errors.extend(access::unknown(&config.instance.access));
     for line in config::told(&text, &errors) {
@@ -143,18 +144,9 @@ fn check(file: &str) -> anyhow::Result<u8> {
 
 /// How many keys an error tells: all that any group has.
 const NAMES_TOLD: usize = 32;
-/// The longest text that is read, in bytes.
-const TEXT_MAX: u64 = 16 << 20;
 
 fn import(file: &str, resources: Option<&Path>) -> anyhow::Result<u8> {
-    let mut text = String::new();
-    let read = match file {
-        "-" => std::io::stdin().take(TEXT_MAX).read_to_string(&mut text),
-        file => {
-            fs::File::open(file).and_then(|opened| opened.take(TEXT_MAX).read_to_string(&mut text))
-        }
-    };
-    read.with_context(|| file.to_owned())?;
+    let text = text::read(file, CONFIG_MAX)?;
     let found = imports::read(&text);
     for (line, why) in &found.notes {
         let why = output::one_line(why);
@@ -422,7 +414,7 @@ fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
 }
 
 fn text_of(file: &Path) -> anyhow::Result<Option<String>> {
-    match fs::read_to_string(file) {
+    match eddy_brokerd::text::read(file, CONFIG_MAX) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| file.display().to_string()),

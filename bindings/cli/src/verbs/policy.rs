@@ -3,10 +3,10 @@
 //! Reads files and what is compiled in; it needs an instance only to show what that obeys.
 
 use std::fs;
-use std::io::Read;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Subcommand;
+use eddy_brokerd::text;
 use eddy_sched::policy::outweigh::outweighs;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
@@ -55,7 +55,7 @@ enum Verb {
 }
 
 /// The longest policy that is read, in bytes: far more than anybody writes.
-const TEXT_MAX: u64 = 1 << 20;
+const TEXT_MAX: usize = 1 << 20;
 
 pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     match args.verb {
@@ -164,19 +164,10 @@ pub fn named(word: &str) -> anyhow::Result<String> {
 }
 
 fn text_of(file: &str) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let read_to =
-        |source: &mut dyn Read, text: &mut String| source.take(TEXT_MAX + 1).read_to_string(text);
-    let length = match file {
-        "-" => read_to(&mut std::io::stdin().lock(), &mut text).context("standard input")?,
-        file => {
-            let mut opened = fs::File::open(file)
-                .with_context(|| format!("{file}: is no preset and no file that can be read"))?;
-            read_to(&mut opened, &mut text).with_context(|| file.to_owned())?
-        }
-    };
-    if length as u64 > TEXT_MAX {
-        bail!("{file}: has over {TEXT_MAX} bytes; a policy has at most that many");
+    if file == "-" {
+        return text::of(&mut std::io::stdin().lock(), TEXT_MAX).context("standard input");
     }
-    Ok(text)
+    let mut opened = fs::File::open(file)
+        .with_context(|| format!("{file}: is no preset and no file that can be read"))?;
+    text::of(&mut opened, TEXT_MAX).with_context(|| file.to_owned())
 }

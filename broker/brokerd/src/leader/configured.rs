@@ -13,6 +13,7 @@ use super::BrokerArgs;
 use super::access;
 use super::child::Told;
 use crate::config::{self, Config};
+use crate::text::{self, CONFIG_MAX};
 
 /// The configuration of a state directory, where none is given.
 pub const CONFIG_FILE: &str = "config.toml";
@@ -87,7 +88,7 @@ impl Configured {
     pub fn read(args: &BrokerArgs, child: Option<&Told>) -> Result<Configured, Vec<String>> {
         let (origin, text) = match (&args.config, child) {
             (Some(path), _) => {
-                let text = fs::read_to_string(path);
+                let text = text::read(path, CONFIG_MAX);
                 let text = text.map_err(|error| cannot("--config ", path, &error))?;
                 (Origin::Given(path.clone()), text)
             }
@@ -207,7 +208,7 @@ impl std::fmt::Display for Origin {
 fn found(statedir: &Path) -> Result<(Origin, String), Vec<String>> {
     let read = |name: &str| {
         let path = statedir.join(name);
-        match fs::read_to_string(&path) {
+        match text::read(&path, CONFIG_MAX) {
             Ok(text) => Ok(Some((path, text))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(cannot("", &path, &error)),

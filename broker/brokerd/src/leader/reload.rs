@@ -29,6 +29,7 @@ use super::settings::settings;
 use super::{Inner, Inside};
 use crate::config::declared::{FitError, homes_apart, misfits};
 use crate::config::{self, Config, tables};
+use crate::text::{self, CONFIG_MAX};
 
 /// The most keys that stand over a file.
 const SET_MAX: usize = 1024;
@@ -320,7 +321,7 @@ fn reloaded(
             .map(|line| format!("{}: {line}", path.display()))
             .collect()
     };
-    let text = fs::read_to_string(path).map_err(|error| named(vec![error.to_string()]))?;
+    let text = text::read(path, CONFIG_MAX).map_err(|error| named(vec![error.to_string()]))?;
     let told = |errors: Vec<_>| named(config::told(&text, &errors));
     let (config, mut errors) = config::read(&text, &basis.given);
     errors.extend(unknown(&config, &basis.admits));

@@ -1,9 +1,8 @@
 //! `eddy account import` and `export`.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use eddy_client::Client;
 use eddy_wire::account::{Book, Change, Key};
 use eddy_wire::services::account::{Aim, Asked, Before, Set, SetRequest};
@@ -11,10 +10,10 @@ use eddy_wire::services::account::{Aim, Asked, Before, Set, SetRequest};
 use super::book;
 use crate::accounts::{Document, Format, Found};
 use crate::names::Users;
-use crate::output;
+use crate::{output, text};
 
 /// The longest file that is read, in bytes: a request has no room for more.
-const TEXT_MAX: u64 = 16 << 20;
+const TEXT_MAX: usize = 16 << 20;
 
 /// Take accounts from files, all of it or nothing
 ///
@@ -55,7 +54,7 @@ pub async fn import(client: &Client, args: &ImportArgs) -> anyhow::Result<u8> {
     let texts: Vec<(String, String)> = args
         .files
         .iter()
-        .map(|file| Ok((file.clone(), text_of(file)?)))
+        .map(|file| Ok((file.clone(), text::read(file, TEXT_MAX)?)))
         .collect::<anyhow::Result<_>>()?;
     let format = args.format.unwrap_or_else(|| Format::of(&texts[0].1));
     let found = format.read(&texts, &Users::read())?;
@@ -133,18 +132,4 @@ pub fn export(book: &Book, args: &ExportArgs) -> anyhow::Result<u8> {
         false => output::lines(toml::to_string(&document)?.lines())?,
     }
     Ok(0)
-}
-
-fn text_of(file: &str) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let source: &mut dyn Read = match file {
-        "-" => &mut std::io::stdin().lock(),
-        file => &mut std::fs::File::open(file).with_context(|| file.to_owned())?,
-    };
-    let read = source.take(TEXT_MAX + 1).read_to_string(&mut text);
-    let length = read.with_context(|| file.to_owned())?;
-    if length as u64 > TEXT_MAX {
-        bail!("{file}: has over {TEXT_MAX} bytes; allowed are at most that many");
-    }
-    Ok(text)
 }

@@ -1,9 +1,6 @@
 //! `eddy job submit`: submit a jobspec that was written by hand or by a program.
 
-use std::fs::File;
-use std::io::{Read, stdin};
-
-use anyhow::{Context, bail};
+use anyhow::Context;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec};
 use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT};
@@ -11,6 +8,7 @@ use uuid::Uuid;
 
 use crate::request;
 use crate::session::Global;
+use crate::text;
 use crate::verbs::submit::{print_ids, submitted};
 
 /// Submit a jobspec (RFC 14, RFC 25), JSON or YAML, and print the id
@@ -36,7 +34,7 @@ const EXAMPLES: &str = "Examples:
   eddy job submit --urgency=hold job.yaml";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let text = text(&args.file)?;
+    let text = text::read(&args.file, JOBSPEC_BYTES_MAX)?;
     let jobspec = Jobspec::parse(text.as_bytes()).with_context(|| args.file.clone())?;
     let request = SubmitRequest {
         key: Uuid::now_v7(),
@@ -54,21 +52,4 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         print_ids(submitted(&client, &request).await?)?;
         Ok(0)
     })
-}
-
-fn text(file: &str) -> anyhow::Result<String> {
-    let most = JOBSPEC_BYTES_MAX as u64 + 1;
-    let mut text = String::new();
-    let read = match file {
-        "-" => stdin().take(most).read_to_string(&mut text),
-        file => {
-            let opened = File::open(file).with_context(|| format!("{file}: cannot be opened"))?;
-            opened.take(most).read_to_string(&mut text)
-        }
-    };
-    read.with_context(|| format!("{file}: cannot be read"))?;
-    if text.len() > JOBSPEC_BYTES_MAX {
-        bail!("{file}: has more than {JOBSPEC_BYTES_MAX} bytes, the limit `jobspec`");
-    }
-    Ok(text)
 }

@@ -8,6 +8,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use eddy_brokerd::text;
 use eddy_sched::policy::Policy;
 use eddy_sched::policy::read::read;
 use eddy_sched::sim::{Machine, Past, Shares, Workload, named, read_json, read_rows, read_swf};
@@ -19,7 +20,7 @@ use super::recorded::{Recorded, of_directory};
 const TEXT_MAX: u64 = 4 << 30;
 
 /// The longest policy or resource set, in bytes: far more than anybody writes.
-const FILE_MAX: u64 = 64 << 20;
+const FILE_MAX: usize = 64 << 20;
 
 /// What is to be replayed.
 pub struct Given {
@@ -147,10 +148,5 @@ pub fn policy(given: &str) -> anyhow::Result<Policy> {
 }
 
 fn text(file: &str) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let mut file = File::open(file)?.take(FILE_MAX + 1);
-    if file.read_to_string(&mut text)? as u64 > FILE_MAX {
-        bail!("has over {FILE_MAX} bytes; at most that many are read");
-    }
-    Ok(text)
+    Ok(text::read(Path::new(file), FILE_MAX)?)
 }
