@@ -124,7 +124,7 @@ fn who_became_too_large_beside_a_fixed_instance_is_told_so_and_holds_up_nobody()
     assert!(why.contains(&format!("  reason: {reason}")), "{why}");
     let fewer = instance.ok(&["why", &large, "--if", "nodes=1"])?;
     assert!(
-        fewer.contains("  if let go now: it would start at once"),
+        fewer.contains("  if kept back by nothing else: it would start at once"),
         "{fewer}"
     );
     instance.ok(&["cancel", &first])?;

@@ -152,7 +152,7 @@ fn what_would_be_is_told_and_advice_that_is_followed_starts_the_job() -> Tested 
     let held = instance.submit(&["--urgency=0", "true"])?;
     let told = instance.ok(&["why", &held, "--if", "slots=1"])?;
     assert!(
-        told.contains("  if released now: it would start "),
+        told.contains("  if released, and kept back by nothing else: it would start "),
         "{told}"
     );
     let told = instance.ok(&["--at", instance.uri(), "why", &held])?;

@@ -386,8 +386,8 @@ fn bounded(bound: &Bounded) -> String {
 /// What would be of one that waits for something else than resources if it waited for nothing else.
 fn let_go(row: &JobRow, one: &Explained) -> String {
     let when = match row.urgency {
-        0 => "if released now",
-        _ => "if let go now",
+        0 => "if released, and kept back by nothing else",
+        _ => "if kept back by nothing else",
     };
     let behind = match one.ahead {
         0 => String::new(),
