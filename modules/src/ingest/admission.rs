@@ -32,12 +32,12 @@ impl Ingest {
             .lets(submission.user, &submission.spec, count)?;
         self.served.admits(now, &submission.spec)?;
         self.is_let_in((submission.user, &submission.party), &submission.spec)
-            .map_err(|refusal| self.or_elsewhere(submission, refusal))?;
+            .map_err(|refusal| self.or_elsewhere(now, submission, refusal))?;
         let (party, count) = ((submission.user, &submission.party), submission.count());
         self.parties
             .within_limits(now, party, &submission.spec, count)?;
         self.fits(&submission.spec)
-            .map_err(|refusal| self.or_elsewhere(submission, refusal))?;
+            .map_err(|refusal| self.or_elsewhere(now, submission, refusal))?;
         pools::have(&self.pools, &submission.spec)?;
         self.gangs.let_in(party, &submission.spec, count)?;
         let user = submission.user;
@@ -87,18 +87,15 @@ impl Ingest {
     }
 
     /// A refusal of what is asked for, with the queues that could take it.
-    fn or_elsewhere(&self, submission: &Submission, refusal: Refusal) -> Refusal {
-        let own = submission.spec.jobspec.attributes.system.queue.as_deref();
-        let Some(own) = own.filter(|_| refusal.code == Code::Invalid) else {
+    fn or_elsewhere(&self, now: Time, submission: &Submission, refusal: Refusal) -> Refusal {
+        if refusal.code != Code::Invalid {
             return refusal;
-        };
-        let others = self.queues.names().filter(|name| *name != own);
-        let of = (submission.user, &submission.party);
-        let could = others.take(OTHERS_MAX).filter(|name| {
-            let spec = submission.spec.with(Some(name), None);
-            let is_let_in = self.queues.takes(&spec).is_ok();
-            is_let_in && self.is_let_in(of, &spec).is_ok() && self.fits(&spec).is_ok()
-        });
+        }
+        let own = submission.spec.jobspec.attributes.system.queue.as_deref();
+        let others = self.queues.names().filter(|name| Some(*name) != own);
+        let could = others
+            .take(OTHERS_MAX)
+            .filter(|name| self.could(now, submission, name));
         let names: Vec<String> = could
             .take(OTHERS_NAMED)
             .map(|name| format!("`{name}`"))
@@ -109,5 +106,18 @@ impl Ingest {
             more => format!("{}; queues {} could take it", refusal.text, more.join(", ")),
         };
         Refusal::new(refusal.code, text)
+    }
+
+    /// Whether another queue could take it, with what that one gives to those who do not say.
+    fn could(&self, now: Time, submission: &Submission, queue: &str) -> bool {
+        let spec = submission.spec.with(Some(queue), None);
+        let user = submission.user;
+        let Ok((filled, party)) = self.filled(now, user, &spec) else {
+            return false;
+        };
+        let spec = filled.as_ref().unwrap_or(&spec);
+        self.is_let_in((user, &party), spec).is_ok()
+            && self.fits(spec).is_ok()
+            && self.fits_reservation(now, user, &party, spec).is_ok()
     }
 }
