@@ -46,7 +46,7 @@ use eddy_wire::pool::Pool;
 use eddy_wire::services::child::ID_BLOCK;
 use eddy_wire::services::job::{self, SubmitRequest, Submitted, URGENCY_MAX};
 use eddy_wire::spec::Spec;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 use crate::gangs::Gangs;
 use crate::jobs::Jobs;
@@ -365,9 +365,22 @@ impl Ingest {
         self.queues.takes(spec)?;
         let rules = self.queues.rules(spec);
         let party = self.parties.charter().party(user, spec, rules)?;
-        let time = self.queues.time(&party, spec, self.served.left(now));
+        let time = self.time(now, (user, &party), spec);
         let timed = time.map(|time| spec.with(None, Some(time.0)));
         Ok((timed.or(queued), party))
+    }
+
+    /// The time limit of a job that has none, no longer than accounts and QoS let one be; and that of one that takes
+    /// what is left.
+    fn time(&self, now: Time, (user, party): (u32, &Party), spec: &Spec) -> Option<Span> {
+        let time = self.queues.time(party, spec, self.served.left(now));
+        match spec.request.duration {
+            Some(_) => time,
+            None => {
+                let longest = self.parties.longest((user, party), spec);
+                time.into_iter().chain(longest).min()
+            }
+        }
     }
 
     /// Reads a submission: what is wrong with it now will always be.

@@ -32,7 +32,7 @@ use crate::jobs::Jobs;
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
 use check::{Question, is_beyond};
-use cost::{Cost, Shapes};
+use cost::{Cost, Piece, Shapes};
 use days::Days;
 pub(crate) use days::beginning;
 pub(crate) use whose::Whose;
@@ -46,6 +46,7 @@ struct Count {
     begun: u64,
     nodes: u64,
     cores: u64,
+    gpus: u64,
     work: u128,
 }
 
@@ -64,10 +65,10 @@ struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stage {
     state: JobState,
-    /// Since when it holds what it does, and how many cores that is.
-    since: Option<(Time, u64)>,
-    /// How many cores it was granted as it began.
-    granted: u64,
+    /// Since when it holds what it does, and what that is.
+    since: Option<(Time, Piece)>,
+    /// What it was granted as it began.
+    granted: Piece,
     /// On how many nodes that is.
     nodes: u64,
     /// Its place in the queue; 0 is held by its user.
@@ -78,7 +79,7 @@ impl Stage {
     const FIRST: Stage = Stage {
         state: JobState::New,
         since: None,
-        granted: 0,
+        granted: Piece { cores: 0, gpus: 0 },
         nodes: 0,
         place: 0,
     };
@@ -88,11 +89,10 @@ impl Stage {
         let mut next = Stage { state, ..self };
         match kind {
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
-                let cores = grant.set.nodes.values().map(|node| node.cores.len());
-                let cores = cores.fold(0, u64::saturating_add);
-                next.since = Some((t, cores));
+                let held = Piece::of(&grant.set);
+                next.since = Some((t, held));
                 if let Kind::Alloc(_) = kind {
-                    next.granted = cores;
+                    next.granted = held;
                 }
                 next.nodes = grant.set.nodes.len() as u64;
             }
@@ -125,25 +125,27 @@ impl Seen {
     /// his cores again one day. On how many nodes one lies that names none is known now.
     fn takes(&self, asked: Cost) -> Cost {
         let request = &self.spec.request;
-        let cores = match (self.stage.since, &request.work) {
+        let has = match (self.stage.since, &request.work) {
             (Some((_, left)), Work::Instance { .. }) => left,
             (Some(_), Work::Tasks | Work::Ground { .. }) => self.stage.granted,
-            (None, _) => 0,
+            (None, _) => Piece::default(),
         };
-        if cores == 0 {
+        if has.cores == 0 {
             return asked;
         }
-        let cores = asked.cores.min(cores);
-        let limit = request.duration.unwrap_or(0).max(0).unsigned_abs();
+        let cores = asked.cores.min(has.cores);
+        let limit = asked.time.unwrap_or(0);
         Cost {
             nodes: match request.nodes {
                 Some(_) => asked.nodes.min(self.stage.nodes),
                 None => self.stage.nodes,
             },
             cores,
+            gpus: asked.gpus.min(has.gpus),
             work: asked
                 .work
                 .map(|work| work.min(u128::from(cores) * u128::from(limit))),
+            ..asked
         }
     }
 
@@ -449,6 +451,7 @@ impl Limits {
                 go(&mut count.begun, u64::from(seen.stage.since.is_some()));
                 go(&mut count.nodes, cost.nodes);
                 go(&mut count.cores, cost.cores);
+                go(&mut count.gpus, cost.gpus);
                 let work = cost.work.filter(|_| !beyond).unwrap_or(0);
                 match step {
                     Step::More => count.work += work,

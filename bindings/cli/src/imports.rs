@@ -141,6 +141,7 @@ fn spelled(limits: &Limits) -> String {
         ("submitted_jobs", limits.submitted_jobs),
         ("nodes", limits.nodes),
         ("cores", limits.cores),
+        ("gpus", limits.gpus),
     ];
     let given = counts.iter().filter_map(|(key, value)| {
         let value = (*value)?;

@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
+use crate::time::Span;
+
 pub use book::Book;
 pub use name::{Name, NameError};
 
@@ -159,7 +161,7 @@ impl QosRules {
     }
 }
 
-/// What somebody may have at a time. What is not said is not limited.
+/// What somebody may have at a time, and what one of his jobs may. What is not said is not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -175,6 +177,21 @@ pub struct Limits {
     /// Cores of running jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
+    /// GPUs of running jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    /// Nodes of each job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_nodes: Option<u32>,
+    /// Cores of each job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_cores: Option<u32>,
+    /// GPUs of each job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_gpus: Option<u32>,
+    /// The time limit of each job: written in seconds, read as those or as RFC 23 writes them.
+    #[serde(with = "seconds", skip_serializing_if = "Option::is_none")]
+    pub job_time: Option<Span>,
     /// Core-minutes in each period: used, and what running jobs may still use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_minutes: Option<u64>,
@@ -194,6 +211,44 @@ fn is_none(number: &u32) -> bool {
     *number == 0
 }
 
+/// A span in seconds, as jobspecs have it, or as people write it.
+mod seconds {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use crate::fsd::{Fsd, micros_of_seconds, parse_fsd, seconds_of_micros};
+    use crate::time::Span;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Seconds(f64),
+        Text(String),
+    }
+
+    pub fn serialize<S: Serializer>(span: &Option<Span>, to: S) -> Result<S::Ok, S::Error> {
+        span.map(|span| seconds_of_micros(span.0)).serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Span>, D::Error> {
+        let micros = match Option::deserialize(from)? {
+            None => return Ok(None),
+            Some(Given::Seconds(seconds)) => micros_of_seconds(seconds),
+            Some(Given::Text(text)) => match parse_fsd(&text) {
+                Ok(Fsd::Infinite) => return Ok(None),
+                Ok(Fsd::Finite(micros)) => Ok(micros),
+                Err(error) => Err(error),
+            },
+        };
+        match micros {
+            Ok(micros) if micros > 0 => Ok(Some(Span(micros))),
+            Ok(_) => Err(D::Error::custom(
+                "job_time: 0 given; allowed is a time, and inf",
+            )),
+            Err(error) => Err(D::Error::custom(format!("job_time: {error}"))),
+        }
+    }
+}
+
 impl Limits {
     /// Whether what is said goes together.
     ///
@@ -209,8 +264,14 @@ impl Limits {
     /// Whether nothing is limited: a period alone limits nothing.
     pub fn limits_nothing(&self) -> bool {
         let jobs = self.running_jobs.is_none() && self.submitted_jobs.is_none();
-        let size = self.nodes.is_none() && self.cores.is_none();
-        jobs && size && self.core_minutes.is_none()
+        let size = self.nodes.is_none() && self.cores.is_none() && self.gpus.is_none();
+        jobs && size && self.core_minutes.is_none() && !self.limits_each()
+    }
+
+    /// Whether something of each job by itself is limited.
+    pub fn limits_each(&self) -> bool {
+        let sizes = [self.job_nodes, self.job_cores, self.job_gpus];
+        self.job_time.is_some() || sizes.iter().any(Option::is_some)
     }
 
     /// Whether nothing is said.

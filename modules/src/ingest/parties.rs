@@ -14,7 +14,7 @@ use eddy_wire::gang;
 use eddy_wire::id::Seq;
 use eddy_wire::queue::Rules;
 use eddy_wire::spec::Spec;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 use serde_json::{Map, Value};
 
 use crate::limits::{Limits, Whose, is_nobodys};
@@ -115,6 +115,11 @@ impl Parties {
     /// The most cores that a job may be given.
     pub fn most_cores(&self, spec: &Spec) -> u64 {
         self.limits.most_cores(spec)
+    }
+
+    /// The longest time limit that a job may have, if that is limited.
+    pub fn longest(&self, (user, party): (u32, &Party), spec: &Spec) -> Option<Span> {
+        self.limits.longest(user, party, spec)
     }
 
     /// Whose limit of nodes counts for a job, if any does.

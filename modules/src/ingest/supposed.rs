@@ -77,7 +77,7 @@ impl Ingest {
         }
         if set.queue.is_some()
             && spec.request.duration.is_none()
-            && let Some(time) = self.queues.time(&party, &spec, self.served.left(now))
+            && let Some(time) = self.time(now, (submit.user, &party), &spec)
         {
             change.limit = Some(Limit::To(time));
         }

@@ -145,7 +145,7 @@ impl Ingest {
         let is_open = set.queue.is_some() || new.limit == Some(Limit::Without);
         if is_open
             && spec.request.duration.is_none()
-            && let Some(time) = self.queues.time(&party, &spec, self.served.left(now))
+            && let Some(time) = self.time(now, (submit.user, &party), &spec)
         {
             change.limit = Some(Limit::To(time));
             spec = change.spec(before);

@@ -4,6 +4,7 @@
 //! period before a part may be carried over; and who goes on beyond it as QoS `standby` counts for it no more.
 
 use eddy_wire::account::{Excess, Limits as Given, Party, STANDBY};
+use eddy_wire::fsd::seconds_of_micros;
 use eddy_wire::id::JobId;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{MICROS, Time};
@@ -25,6 +26,7 @@ pub(super) enum Question {
 pub(super) struct Check {
     pub limit: &'static str,
     pub most: u64,
+    of: Of,
     pub have: u64,
     pub asked: u64,
     /// Those who have it by their place and hold nothing yet, and those who hold something.
@@ -34,6 +36,17 @@ pub(super) struct Check {
     carried: u64,
     /// When what was used counts no more: the end of the period.
     until: Option<Time>,
+}
+
+/// Of what a limit is.
+#[derive(Clone, Copy)]
+enum Of {
+    /// Of all whom it counts for together.
+    All,
+    /// Of each job, of which others take nothing.
+    Each,
+    /// Of the time of each job, in microseconds.
+    Time,
 }
 
 /// Of those who count for a limit so many hold something, and so many wait with a place.
@@ -59,6 +72,18 @@ impl Placed {
     }
 }
 
+impl Of {
+    fn words(self, amount: u64) -> String {
+        match self {
+            Of::All | Of::Each => amount.to_string(),
+            Of::Time => {
+                let micros = i64::try_from(amount).unwrap_or(i64::MAX);
+                format!("{} s", seconds_of_micros(micros))
+            }
+        }
+    }
+}
+
 impl Check {
     /// It is over this limit of theirs.
     pub fn bound(&self, whose: &Whose) -> Bound {
@@ -69,13 +94,22 @@ impl Check {
         };
         let until = self.until.map(|until| format!(" until {}", until.utc()));
         let carried = format!("{}{carried}", until.unwrap_or_default());
-        let text = match self.asked {
-            u64::MAX => format!(
+        let text = match (self.asked, self.of) {
+            (u64::MAX, Of::All) => format!(
                 "limit `{limit}` of {whose} is {most}{carried}: only jobs with a time limit (-t) can be within it"
             ),
-            asked => format!(
+            (u64::MAX, Of::Each | Of::Time) => format!(
+                "limit `{limit}` of {whose} is {}: only jobs with a time limit (-t) can be within it",
+                self.of.words(most)
+            ),
+            (asked, Of::All) => format!(
                 "limit `{limit}` of {whose} is {most}{carried}: {have} are taken, {asked} asked for{}",
                 self.placed.words()
+            ),
+            (asked, Of::Each | Of::Time) => format!(
+                "limit `{limit}` of {whose} is {}: {} asked for",
+                self.of.words(most),
+                self.of.words(asked)
             ),
         };
         Bound {
@@ -97,6 +131,7 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
         checks.extend(given.submitted_jobs.map(|most| Check {
             limit: "submitted_jobs",
             most: u64::from(most),
+            of: Of::All,
             have: count.submitted,
             asked: u64::from(jobs),
             placed: Placed::default(),
@@ -119,6 +154,7 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
         checks.extend(most.map(|most| Check {
             limit,
             most,
+            of: Of::All,
             have,
             asked,
             placed,
@@ -135,7 +171,37 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
     );
     add("nodes", given.nodes.map(u64::from), count.nodes, cost.nodes);
     add("cores", given.cores.map(u64::from), count.cores, cost.cores);
+    add("gpus", given.gpus.map(u64::from), count.gpus, cost.gpus);
+    checks.extend(of_each(given, cost));
     checks
+}
+
+/// Limits of one job by itself: who is over one can never be within it.
+fn of_each(given: &Given, cost: &Cost) -> impl Iterator<Item = Check> {
+    let time = cost.time.unwrap_or(u64::MAX);
+    let most = given.job_time.map(|most| most.0.unsigned_abs());
+    let sizes = [
+        ("job_nodes", given.job_nodes, cost.nodes),
+        ("job_cores", given.job_cores, cost.cores),
+        ("job_gpus", given.job_gpus, cost.gpus),
+    ];
+    let sizes = sizes.map(|(limit, most, asked)| (limit, most.map(u64::from), asked, Of::Each));
+    let all = sizes
+        .into_iter()
+        .chain([("job_time", most, time, Of::Time)]);
+    all.filter_map(|(limit, most, asked, of)| {
+        Some(Check {
+            limit,
+            most: most?,
+            of,
+            have: 0,
+            asked,
+            placed: Placed::default(),
+            excess: Excess::Hold,
+            carried: 0,
+            until: None,
+        })
+    })
 }
 
 impl Limits {
@@ -248,6 +314,7 @@ impl Limits {
         Some(Check {
             limit: "core_minutes",
             most: most.saturating_add(carried),
+            of: Of::All,
             have: minutes(used(Back::Now) + count.work),
             // Nobody knows what a job without a time limit comes to.
             asked: cost.work.map_or(u64::MAX, minutes),

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, SocketGroup};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::spec::Spec;
@@ -17,6 +18,9 @@ use eddy_wire::spec::Spec;
 pub(super) struct Cost {
     pub nodes: u64,
     pub cores: u64,
+    pub gpus: u64,
+    /// Its time limit in microseconds, where it has one.
+    pub time: Option<u64>,
     /// Core-microseconds, where it has a time limit.
     pub work: Option<u128>,
 }
@@ -24,9 +28,43 @@ pub(super) struct Cost {
 /// What a node has of each kind: cores, GPUs, bytes, sockets.
 type Node = [u64; 4];
 
-/// What nodes there are, each kind once, and the most cores of a socket.
+/// What nodes there are, each kind once, and the most cores and GPUs of a socket.
 #[derive(Debug, Default)]
-pub(super) struct Shapes(BTreeSet<Node>, u64);
+pub(super) struct Shapes(BTreeSet<Node>, Piece);
+
+/// Cores and GPUs of nodes or sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub cores: u64,
+    pub gpus: u64,
+}
+
+impl Piece {
+    /// All of a set.
+    pub fn of(set: &ResourceSet) -> Piece {
+        let cores = set.nodes.values().map(|node| node.cores.len());
+        let gpus = set.nodes.values().map(|node| node.gpus.len());
+        Piece {
+            cores: cores.fold(0, u64::saturating_add),
+            gpus: gpus.fold(0, u64::saturating_add),
+        }
+    }
+
+    fn times(self, count: u64) -> Piece {
+        Piece {
+            cores: self.cores.saturating_mul(count),
+            gpus: self.gpus.saturating_mul(count),
+        }
+    }
+
+    /// The more of each.
+    fn most(self, other: Piece) -> Piece {
+        Piece {
+            cores: self.cores.max(other.cores),
+            gpus: self.gpus.max(other.gpus),
+        }
+    }
+}
 
 impl Shapes {
     pub fn of(set: &ResourceSet) -> Shapes {
@@ -34,17 +72,29 @@ impl Shapes {
             let sockets = node.sockets.known().map_or(1, <[_]>::len) as u64;
             [node.cores.len(), node.gpus.len(), node.memory, sockets]
         };
-        let widest = |node: &NodeSet| match node.sockets.known() {
-            None => node.cores.len(),
-            Some(known) => known.iter().map(|one| one.cores.len()).max().unwrap_or(0),
+        let piece = |cores: &Idset, gpus: &Idset| Piece {
+            cores: cores.len(),
+            gpus: gpus.len(),
         };
-        let sockets = set.nodes.values().map(widest).max().unwrap_or(0);
+        let widest = |node: &NodeSet| match node.sockets.known() {
+            None => piece(&node.cores, &node.gpus),
+            Some(known) => {
+                let each = known.iter().map(|one| piece(&one.cores, &one.gpus));
+                each.fold(Piece::default(), Piece::most)
+            }
+        };
+        let sockets = set.nodes.values().map(widest);
+        let sockets = sockets.fold(Piece::default(), Piece::most);
         Shapes(set.nodes.values().map(shape).collect(), sockets)
     }
 
-    /// The most cores of a node.
-    fn widest(&self) -> u64 {
-        self.0.iter().map(|[cores, ..]| *cores).max().unwrap_or(0)
+    /// The most cores and the most GPUs of a node.
+    fn widest(&self) -> Piece {
+        let each = self.0.iter().map(|[cores, gpus, ..]| Piece {
+            cores: *cores,
+            gpus: *gpus,
+        });
+        each.fold(Piece::default(), Piece::most)
     }
 
     /// The most cores that a job may be given: of a choice of nodes, with the most of them.
@@ -63,26 +113,34 @@ impl Shapes {
     }
 
     fn cost_of(&self, request: &Request) -> Cost {
-        let asked = u64::from(request.slots) * u64::from(request.cores_per_slot);
-        let (nodes, cores) = match (request.sharing, request.nodes) {
+        let slots = u64::from(request.slots);
+        let slot = Piece {
+            cores: u64::from(request.cores_per_slot),
+            gpus: u64::from(request.gpus_per_slot),
+        };
+        let asked = slot.times(slots);
+        let (nodes, whole) = match (request.sharing, request.nodes) {
             (Sharing::Shared, nodes) => {
-                let sockets = whole_sockets(request).saturating_mul(self.1);
                 let nodes = nodes.map_or_else(|| self.fewest_of(request), u64::from);
-                (nodes, asked.max(sockets))
+                (nodes, self.1.times(whole_sockets(request)))
             }
-            (Sharing::Exclusive, Some(nodes)) => self.whole(u64::from(nodes)),
-            (Sharing::Exclusive, None) => self.whole(self.nodes_of(request)),
+            (Sharing::Exclusive, nodes) => {
+                let nodes = nodes.map_or_else(|| self.nodes_of(request), u64::from);
+                (nodes, self.widest().times(nodes))
+            }
         };
         // Where no node is known it is what it asks for.
-        let cores = cores.max(asked);
+        let Piece { cores, gpus } = whole.most(asked);
         let limit = request.duration.filter(|limit| *limit > 0);
-        let work = limit.map(|limit| u128::from(cores) * limit.unsigned_abs() as u128);
-        Cost { nodes, cores, work }
-    }
-
-    /// So many whole nodes, and their cores.
-    fn whole(&self, nodes: u64) -> (u64, u64) {
-        (nodes, nodes.saturating_mul(self.widest()))
+        let time = limit.map(i64::unsigned_abs);
+        let work = time.map(|time| u128::from(cores) * u128::from(time));
+        Cost {
+            nodes,
+            cores,
+            gpus,
+            time,
+            work,
+        }
     }
 
     /// On how few nodes slots may be.
@@ -160,7 +218,6 @@ mod tests {
     use std::sync::Arc;
 
     use eddy_wire::id::Rank;
-    use eddy_wire::idset::Idset;
     use eddy_wire::jobspec::{Choice, Takes, Tasks, Work};
     use eddy_wire::resource_set::Sockets;
 
@@ -212,7 +269,7 @@ mod tests {
         assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerTask(12))), 4);
         assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerCore(8))), 2);
         assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerNode(16))), 1);
-        assert_eq!(alike.whole(4), (4, 32));
+        assert_eq!(alike.widest().times(4).cores, 32);
     }
 
     #[test]
@@ -271,10 +328,32 @@ mod tests {
     }
 
     #[test]
+    fn whole_nodes_have_all_their_gpus_and_slots_their_own() {
+        let node = NodeSet {
+            cores: Idset::first_ids(8),
+            gpus: Idset::first_ids(4),
+            ..NodeSet::default()
+        };
+        let shapes = Shapes::of(&ResourceSet {
+            nodes: (0..3).map(|rank| (Rank(rank), node.clone())).collect(),
+            ..ResourceSet::default()
+        });
+        let whole = anywhere(9, MemoryNeed::None);
+        assert_eq!(shapes.cost_of(&whole).gpus, 8);
+        let shared = Request {
+            sharing: Sharing::Shared,
+            gpus_per_slot: 1,
+            ..whole
+        };
+        let cost = shapes.cost_of(&shared);
+        assert_eq!((cost.cores, cost.gpus, cost.nodes), (9, 9, 3));
+    }
+
+    #[test]
     fn of_unlike_nodes_those_count_on_which_fewest_go() {
         let unlike = shapes(&[(2, 0), (8, 0), (0, 0)]);
         assert_eq!(unlike.nodes_of(&anywhere(8, MemoryNeed::None)), 4);
-        assert_eq!(unlike.whole(4), (4, 32));
+        assert_eq!(unlike.widest().times(4).cores, 32);
         // Where nothing is known it is on one.
         assert_eq!(
             shapes(&[]).nodes_of(&anywhere(8, MemoryNeed::PerTask(1))),

@@ -1,10 +1,11 @@
 //! How much a job may come to have, and whose limits of that count for it.
 
-use eddy_wire::account::Party;
+use eddy_wire::account::{Limits as Given, Party};
 use eddy_wire::id::JobId;
 use eddy_wire::spec::Spec;
+use eddy_wire::time::Span;
 
-use super::{Limits, Whose};
+use super::{Limits, Whose, is_nobodys};
 
 impl Limits {
     /// The most cores that a job may be given.
@@ -12,19 +13,33 @@ impl Limits {
         self.shapes.most_cores(&spec.request)
     }
 
-    /// Whether a limit of how many nodes or cores may be had counts for a job like this.
+    /// Whether a limit of how many nodes, cores or GPUs may be had counts for a job like this.
     pub fn is_of_size(&self, user: u32, party: &Party, spec: &Spec) -> bool {
         let all = self.bound_by(party, user, spec).into_iter();
         let mut given = all.filter_map(|whose| self.given(&whose));
         given.any(|given| {
-            given.nodes.is_some() || given.cores.is_some() || given.core_minutes.is_some()
+            let together = [given.nodes, given.cores, given.gpus];
+            let each = [given.job_nodes, given.job_cores, given.job_gpus];
+            let mut sizes = together.iter().chain(&each);
+            given.core_minutes.is_some() || sizes.any(Option::is_some)
         })
+    }
+
+    /// The longest time limit that a job like this may have, if that is limited.
+    pub fn longest(&self, user: u32, party: &Party, spec: &Spec) -> Option<Span> {
+        if is_nobodys(spec) {
+            return None;
+        }
+        let all = self.bound_by(party, user, spec).into_iter();
+        let given = all.filter_map(|whose| self.given(&whose)?.job_time);
+        given.min()
     }
 
     /// Whose limit of how many nodes may be had counts for a job like this, if any does.
     pub fn of_nodes(&self, user: u32, party: &Party, spec: &Spec) -> Option<Whose> {
         let mut all = self.bound_by(party, user, spec).into_iter();
-        all.find(|whose| self.given(whose).is_some_and(|given| given.nodes.is_some()))
+        let is_of_nodes = |given: &Given| given.nodes.is_some() || given.job_nodes.is_some();
+        all.find(|whose| self.given(whose).is_some_and(is_of_nodes))
     }
 
     /// On how many nodes so many pieces of a job may lie that go anywhere, the fewest first.
@@ -42,7 +57,7 @@ impl Limits {
         let mut all = self.bound_by(party, user, spec);
         all.retain(|whose| {
             self.given(whose).is_some_and(|given| {
-                let counts = [given.running_jobs, given.nodes, given.cores];
+                let counts = [given.running_jobs, given.nodes, given.cores, given.gpus];
                 given.core_minutes.is_some() || counts.iter().any(Option::is_some)
             })
         });

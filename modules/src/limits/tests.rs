@@ -7,7 +7,7 @@ use eddy_wire::event::{Entry, Event, Requeue, Waitable};
 use eddy_wire::id::Seq;
 use eddy_wire::jobspec::Ask;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::time::MICROS;
+use eddy_wire::time::{MICROS, Span};
 use eddy_wire::update;
 use proptest::prelude::*;
 
@@ -450,6 +450,14 @@ fn limits_of_size_are_those_of_nodes_cores_and_what_they_come_to() {
             ..none()
         },
         Given {
+            gpus: Some(1),
+            ..none()
+        },
+        Given {
+            job_nodes: Some(1),
+            ..none()
+        },
+        Given {
             core_minutes: Some(1),
             ..none()
         },
@@ -648,4 +656,87 @@ proptest! {
         limits.recount();
         prop_assert_eq!(kept, some(limits.counts()));
     }
+}
+
+/// A job for each that may run, and by itself more than one may have.
+#[test]
+fn a_limit_of_each_job_is_of_no_other() {
+    let mut limits = limits();
+    let each = Given {
+        job_nodes: Some(2),
+        job_cores: Some(4),
+        job_gpus: Some(1),
+        job_time: Some(Span(60 * MICROS)),
+        ..Given::default()
+    };
+    set(&mut limits, account("a", None, each));
+    set(&mut limits, account("b", Some("a"), Given::default()));
+    set(&mut limits, member("b", Given::default()));
+    let within = spec(4, 60);
+    for job in 1..=5 {
+        submit(&mut limits, job, "b", &within);
+        tell(&mut limits, 0, job, Kind::Priority(16));
+    }
+    let refused = |spec: &Spec| {
+        let over = limits.refusing(Time(0), 7, &party("b"), spec, 1);
+        over.map_or_else(String::new, |bound| bound.text)
+    };
+    assert_eq!(refused(&within), "");
+    assert_eq!(
+        refused(&spec(5, 60)),
+        "limit `job_cores` of account `a` is 4: 5 asked for"
+    );
+    assert_eq!(
+        refused(&spec(1, 61)),
+        "limit `job_time` of account `a` is 60 s: 61 s asked for"
+    );
+    assert_eq!(
+        refused(&spec(1, 0)),
+        "limit `job_time` of account `a` is 60 s: only jobs with a time limit (-t) can be within it"
+    );
+    assert_eq!(
+        refused(&with_gpus(2)),
+        "limit `job_gpus` of account `a` is 1: 2 asked for"
+    );
+    let longest = limits.longest(7, &party("b"), &spec(1, 0));
+    assert_eq!(longest, Some(Span(60 * MICROS)));
+}
+
+fn with_gpus(gpus: u32) -> Arc<Spec> {
+    let ask = Ask {
+        command: vec!["true".to_owned()],
+        gpus_per_task: gpus,
+        duration: 60 * MICROS,
+        ..Ask::default()
+    };
+    let jobspec = ask.jobspec().expect("a jobspec");
+    Arc::new(Spec::from_jobspec(jobspec).expect("a spec"))
+}
+
+#[test]
+fn gpus_are_counted_until_what_was_held_is_free() {
+    let mut limits = limits();
+    let three = Given {
+        gpus: Some(3),
+        ..Given::default()
+    };
+    set(&mut limits, account("a", None, three));
+    set(&mut limits, member("a", Given::default()));
+    let two = with_gpus(2);
+    submit(&mut limits, 1, "a", &two);
+    tell(&mut limits, 0, 1, Kind::Priority(16));
+    submit(&mut limits, 2, "a", &two);
+    let text = "limit `gpus` of account `a` is 3: 2 are taken, 2 asked for (1 waits with a place)";
+    assert_eq!(why(&limits, 2), text);
+    let mut grant = (*granted(1)).clone();
+    let mut set = (*grant.set).clone();
+    for node in set.nodes.values_mut() {
+        node.gpus = "0-1".parse().expect("GPUs");
+    }
+    grant.set = Arc::new(set);
+    tell(&mut limits, 1, 1, Kind::Alloc(Arc::new(grant)));
+    assert!(why(&limits, 2).contains("2 are taken"));
+    tell(&mut limits, 2, 1, Kind::Finish(0));
+    tell(&mut limits, 2, 1, Kind::Free);
+    assert_eq!(why(&limits, 2), "");
 }

@@ -58,3 +58,57 @@ fn limits_over_all_accounts_are_shown_and_nothing_to_change_is_an_error() -> Tes
     }
     instance.shut_down()
 }
+
+#[test]
+fn what_one_job_may_have_is_its_longest_time_and_refuses_more() -> Tested {
+    let instance = Instance::start(&["--fake", "nodes=2,cores=4"])?;
+    let uid = "0";
+    instance.ok(&["account", "add", "physics", "--max-job-time", "2h"])?;
+    let wrong = instance.run(&["account", "edit", "physics", "--max-job-time", "0"])?;
+    assert!(wrong.refusal()?.contains("--max-job-time"), "{}", wrong.err);
+    let member = ["account", "add-user", uid, "-A", "physics", "--default"];
+    let limits = ["--max-job-time", "90", "--max-job-nodes", "1"];
+    instance.ok(&[&member[..], &limits].concat())?;
+    let show = instance.ok(&["account", "show", "physics"])?;
+    let words = "job_nodes=1 job_time=1:30:00";
+    assert!(show.contains(words), "{show}");
+
+    let open = instance.ok(&["submit", "true"])?;
+    let row = instance.json(&["jobs", "-a", "--json", open.trim()])?;
+    assert_eq!(row["duration"], 5400.0, "{row}");
+    for (asked, text) in [
+        (
+            &["-t", "91"][..],
+            "limit `job_time` of user 0 in account `physics` is 5400 s: 5460 s asked for",
+        ),
+        (
+            &["-N", "2"],
+            "limit `job_nodes` of user 0 in account `physics` is 1: 2 asked for",
+        ),
+    ] {
+        let refused = instance.run(&[&["submit"], asked, &["true"]].concat())?;
+        assert!(refused.refusal()?.contains(text), "{}", refused.err);
+    }
+    // What is exported says the same again.
+    let text = instance.ok(&["account", "export"])?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("accounts.toml");
+    std::fs::write(&file, text)?;
+    let file = file.to_str().expect("UTF-8");
+    assert_eq!(
+        instance.ok(&["account", "import", file])?.trim(),
+        "0 changes"
+    );
+    let none = [
+        "account",
+        "edit-user",
+        uid,
+        "-A",
+        "physics",
+        "--max-job-time",
+        "none",
+    ];
+    instance.ok(&none)?;
+    instance.ok(&["submit", "-t", "119", "true"])?;
+    instance.shut_down()
+}

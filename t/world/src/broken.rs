@@ -149,7 +149,7 @@ pub enum Rule {
     RestartUnheard,
     /// The ledger charges for what was held of a node that failed.
     FailureCharged,
-    /// Who lets jobs through does not hear how many nodes and cores may be had.
+    /// Who lets jobs through does not hear how many nodes, cores and GPUs may be had.
     CoresUnheard,
     /// Who lets jobs through takes every period for a day.
     PeriodUnheard,

@@ -319,7 +319,7 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         Act::Explain => Some(Call::explain()),
         Act::Account => Some(match habits.limits {
             Limited::Accounts => limits::accounts(&mut nature.random),
-            Limited::All => limits::binding(&mut nature.random, nodes),
+            Limited::All => limits::binding(&mut nature.random, nodes, &Default::default()),
         }),
         Act::Reserve => Some(reservations::reserve(nature, client, nodes)),
         Act::Order => {

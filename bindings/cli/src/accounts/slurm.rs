@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use eddy_wire::account::{Account, Change, Limits, Member, Name, QosRules, Shares, User};
+use eddy_wire::fsd::Fsd;
+use eddy_wire::time::Span;
 
 use super::{Found, plain};
 use crate::names::Users;
+use crate::when;
 
 /// What Slurm writes for "those of the parent".
 const PARENT: u64 = i32::MAX as u64;
@@ -94,6 +97,10 @@ fn named(text: &str) -> anyhow::Result<Option<Name>> {
     }
 }
 
+/// The keys of the longest a job may be, and of what it may have.
+const OF_EACH_TIME: [&str; 2] = ["MaxWallDurationPerJob", "MaxWall"];
+const OF_EACH_TRES: [&str; 2] = ["MaxTRESPerJob", "MaxTRES"];
+
 impl Line<'_> {
     fn parse(text: &str) -> anyhow::Result<Line<'_>> {
         let (kind, rest) = text
@@ -170,29 +177,59 @@ impl Line<'_> {
 
     /// Limits by the keys of an account (`Grp`) or of a user (`Max`).
     fn limits(&self, prefix: &str) -> anyhow::Result<Limits> {
-        let tres = |key: &str, what: &str| -> anyhow::Result<Option<u64>> {
-            let list = self.get(key).unwrap_or_default();
-            let found = list.split(',').find_map(|pair| pair.strip_prefix(what));
-            let found = found.filter(|text| *text != "-1");
-            found
-                .map(|text| {
-                    let number = text.parse().ok();
-                    number.with_context(|| format!("{key}: `{text}` is not a number"))
-                })
-                .transpose()
-        };
-        let narrow = |number: Option<u64>| number.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         let of = |what: &str| format!("{prefix}{what}");
+        let tres = of("TRES");
         Ok(Limits {
             running_jobs: self.number(&of("Jobs"))?,
             submitted_jobs: match self.number(&of("SubmitJobs"))? {
                 None => self.number(&of("Submit"))?,
                 some => some,
             },
-            nodes: narrow(tres(&of("TRES"), "node=")?),
-            cores: narrow(tres(&of("TRES"), "cpu=")?),
+            nodes: self.amount(&[&tres], "node=")?,
+            cores: self.amount(&[&tres], "cpu=")?,
+            gpus: self.amount(&[&tres], "gres/gpu=")?,
+            ..self.of_each_job()?
+        })
+    }
+
+    /// Limits of one job, which accounts and users have by the same keys.
+    fn of_each_job(&self) -> anyhow::Result<Limits> {
+        let wall = OF_EACH_TIME
+            .iter()
+            .find_map(|key| Some((key, self.get(key)?)));
+        let wall =
+            wall.filter(|(_, text)| *text != "-1" && !text.eq_ignore_ascii_case("unlimited"));
+        let wall = wall.map(|(key, text)| match when::limit(text) {
+            Some(Fsd::Finite(micros)) => Ok(Span(micros)),
+            _ => bail!(
+                "{key}: `{text}` is not a time; allowed are {}",
+                when::LIMITS
+            ),
+        });
+        Ok(Limits {
+            job_nodes: self.amount(&OF_EACH_TRES, "node=")?,
+            job_cores: self.amount(&OF_EACH_TRES, "cpu=")?,
+            job_gpus: self.amount(&OF_EACH_TRES, "gres/gpu=")?,
+            job_time: wall.transpose()?,
             ..Limits::default()
         })
+    }
+
+    /// Of lists such as `cpu=8,node=2`, by the first key that is there, the amount of one resource.
+    fn amount(&self, keys: &[&str], what: &str) -> anyhow::Result<Option<u32>> {
+        let Some((key, list)) = keys.iter().find_map(|key| Some((key, self.get(key)?))) else {
+            return Ok(None);
+        };
+        let found = list.split(',').find_map(|pair| pair.strip_prefix(what));
+        let found = found.filter(|text| *text != "-1");
+        let number = |text: &str| {
+            let number: u64 = text
+                .parse()
+                .ok()
+                .with_context(|| format!("{key}: `{text}` is not a number"))?;
+            Ok(u32::try_from(number).unwrap_or(u32::MAX))
+        };
+        found.map(number).transpose()
     }
 
     fn account(
@@ -224,7 +261,6 @@ impl Line<'_> {
     }
 
     fn member(&self, number: u32, found: &mut Found) -> anyhow::Result<Member> {
-        // MaxTRES is of one job, GrpTRES of all together.
         const KNOWN: &[&str] = &[
             "DefaultAccount",
             "DefaultWckey",
@@ -242,6 +278,7 @@ impl Line<'_> {
             "GrpSubmit",
         ];
         self.note_rest(number, KNOWN, found);
+        // Here it is of one job: what GrpTRES says is of all together.
         let (all, most) = (self.limits("Grp")?, self.limits("Max")?);
         Ok(Member {
             shares: self.shares()?,
@@ -257,8 +294,15 @@ impl Line<'_> {
     /// Says which keys are not taken, and what of lists of resources.
     fn note_rest(&self, number: u32, known: &[&str], found: &mut Found) {
         let is_known = |key: &str| known.iter().any(|one| one.eq_ignore_ascii_case(key));
+        let of_each = OF_EACH_TIME.iter().chain(&OF_EACH_TRES);
+        let is_known =
+            |key: &str| is_known(key) || of_each.clone().any(|one| one.eq_ignore_ascii_case(key));
+        let lists: Vec<&str> = OF_EACH_TRES.into_iter().chain(["GrpTRES"]).collect();
         let left = self.keys.iter().flat_map(|(key, value)| {
-            match (is_known(key), key.eq_ignore_ascii_case("GrpTRES")) {
+            match (
+                is_known(key),
+                lists.iter().any(|list| key.eq_ignore_ascii_case(list)),
+            ) {
                 (false, _) => vec![key.clone()],
                 (true, false) => Vec::new(),
                 (true, true) => {
@@ -288,7 +332,7 @@ fn is_change(list: &str) -> bool {
 /// Whether a limit of a resource has a counterpart, or is none.
 fn is_taken(pair: &str) -> bool {
     let (what, amount) = pair.split_once('=').unwrap_or((pair, ""));
-    matches!(what, "node" | "cpu") || amount == "-1"
+    matches!(what, "node" | "cpu" | "gres/gpu") || amount == "-1"
 }
 
 /// `'a b':Key='x:y':Other=1` as its parts; colons in quotes part nothing, nor do those of a time (`1-00:00:00`). A
@@ -347,7 +391,7 @@ Account - 'science':Description='a: b':Organization='org':Fairshare=30:GrpTRES=c
 Parent - 'science'
 Account - 'physics':Description='physics':Organization='org':Fairshare=parent:QOS='normal,high':DefaultQOS='normal'
 Parent - 'physics'
-User - '1001':DefaultAccount='physics':Fairshare=10:MaxJobs=3:MaxSubmitJobs=20
+User - '1001':DefaultAccount='physics':Fairshare=10:MaxJobs=3:MaxSubmitJobs=20:MaxTRESPerJob=cpu=16,gres/gpu=2,mem=9,node=2:MaxWallDurationPerJob=90
 User - 'nobody-here':Fairshare=2147483647
 ";
 
@@ -363,9 +407,9 @@ User - 'nobody-here':Fairshare=2147483647
         assert_eq!(
             lines,
             [
-                r#"{"account":{"name":"science","value":{"shares":30,"description":"a: b","limits":{"nodes":4,"cores":64}}}}"#,
+                r#"{"account":{"name":"science","value":{"shares":30,"description":"a: b","limits":{"nodes":4,"cores":64,"job_time":86400}}}}"#,
                 r#"{"account":{"name":"physics","value":{"parent":"science","shares":"parent","description":"physics","qos":{"allowed":["high","normal"],"default":"normal"}}}}"#,
-                r#"{"member":{"account":"physics","user":1001,"value":{"shares":10,"limits":{"running_jobs":3,"submitted_jobs":20}}}}"#,
+                r#"{"member":{"account":"physics","user":1001,"value":{"shares":10,"limits":{"running_jobs":3,"submitted_jobs":20,"job_nodes":2,"job_cores":16,"job_gpus":2,"job_time":5400}}}}"#,
                 r#"{"user":{"user":1001,"value":{"account":"physics"}}}"#,
             ]
         );
@@ -375,7 +419,7 @@ User - 'nobody-here':Fairshare=2147483647
             [
                 "line 2: of cluster tux is left out: QOS",
                 "line 4: user root directly under the root is left out",
-                "line 5: of account science is left out: MaxWall",
+                "line 8: of user 1001 is left out: MaxTRESPerJob=mem=9",
             ]
         );
     }
@@ -421,22 +465,21 @@ User - '1001':Fairshare=1:QOS='-low':GrpTRES=gres/gpu=1
         assert_eq!(
             lines,
             [
-                r#"{"account":{"name":"a","value":{"shares":1,"limits":{"cores":8}}}}"#,
+                r#"{"account":{"name":"a","value":{"shares":1,"limits":{"cores":8,"gpus":4}}}}"#,
                 r#"{"account":{"name":"b","value":{"shares":1}}}"#,
                 r#"{"account":{"name":"c","value":{"shares":1,"qos":{"default":"high"}}}}"#,
                 r#"{"account":{"name":"d","value":{"shares":1,"qos":{"allowed":["high","low"]}}}}"#,
-                r#"{"member":{"account":"a","user":1001,"value":{"shares":1}}}"#,
+                r#"{"member":{"account":"a","user":1001,"value":{"shares":1,"limits":{"gpus":1}}}}"#,
             ]
         );
         assert_eq!(
             found.notes,
             [
                 "line 1: of cluster tux is left out: QOS",
-                "line 3: of account a is left out: GrpTRES=gres/gpu=4, GrpTRES=mem=5, GrpTRES=billing=3",
+                "line 3: of account a is left out: GrpTRES=mem=5, GrpTRES=billing=3",
                 "line 4: of account b is left out: QOS=+low, which changes the list of its parent",
                 "line 5: of account c is left out: QOS=-low,+high, which changes the list of its parent",
                 "line 8: of user 1001 is left out: QOS=-low, which changes the list of its parent",
-                "line 8: of user 1001 is left out: GrpTRES=gres/gpu=1",
             ]
         );
     }

@@ -14,11 +14,14 @@ use eddy_client::{Client, ClientError};
 use eddy_wire::account::{
     Account, Book, Change, Excess, Limits, Member, Name, Period, QosRules, SHARES_MAX, Shares, User,
 };
+use eddy_wire::fsd::Fsd;
 use eddy_wire::services::account::{Aim, Asked, Before, List, Set, SetRequest};
+use eddy_wire::time::Span;
 
 use crate::names::Users;
 use crate::number::number;
 use crate::session::Global;
+use crate::when;
 
 /// Accounts: add, change, list, import and export them
 ///
@@ -159,6 +162,21 @@ struct LimitValues {
     /// Cores of jobs that run or are let through
     #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
     max_cores: Option<Most<u32>>,
+    /// GPUs of jobs that run or are let through
+    #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
+    max_gpus: Option<Most<u32>>,
+    /// Nodes of each job
+    #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
+    max_job_nodes: Option<Most<u32>>,
+    /// Cores of each job
+    #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
+    max_job_cores: Option<Most<u32>>,
+    /// GPUs of each job
+    #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
+    max_job_gpus: Option<Most<u32>>,
+    /// Time limit of each job, and of one that names none: as 24h, 1-00:00:00 or 90 (minutes)
+    #[arg(long, value_name = "TIME", value_parser = longest)]
+    max_job_time: Option<Most<Span>>,
     /// Core-minutes in each period
     #[arg(long, value_name = "N", value_parser = most(0..=u64::MAX))]
     max_core_minutes: Option<Most<u64>>,
@@ -203,6 +221,15 @@ where
         text => of(text)
             .map(Most::Of)
             .map_err(|allowed| format!("{allowed}, and none")),
+    }
+}
+
+/// A time limit, or `none`.
+fn longest(text: &str) -> Result<Most<Span>, String> {
+    match (text, when::limit(text)) {
+        ("none", _) | (_, Some(Fsd::Infinite)) => Ok(Most::Unlimited),
+        (_, Some(Fsd::Finite(micros))) if micros > 0 => Ok(Most::Of(Span(micros))),
+        _ => Err(format!("allowed are {} over 0, and none", when::LIMITS)),
     }
 }
 
@@ -257,6 +284,11 @@ impl LimitValues {
             submitted_jobs: over(self.max_submitted_jobs, before.submitted_jobs),
             nodes: over(self.max_nodes, before.nodes),
             cores: over(self.max_cores, before.cores),
+            gpus: over(self.max_gpus, before.gpus),
+            job_nodes: over(self.max_job_nodes, before.job_nodes),
+            job_cores: over(self.max_job_cores, before.job_cores),
+            job_gpus: over(self.max_job_gpus, before.job_gpus),
+            job_time: over(self.max_job_time, before.job_time),
             core_minutes: over(self.max_core_minutes, before.core_minutes),
             period: self.period.unwrap_or(before.period),
             carry: match self.max_core_minutes {

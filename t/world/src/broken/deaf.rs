@@ -85,11 +85,11 @@ impl Deaf {
         }
     }
 
-    /// How many nodes and cores may be had it does not hear.
+    /// How many nodes, cores and GPUs may be had it does not hear.
     pub fn to_sizes(real: Box<dyn Module + Send>) -> Deaf {
         let hears = |kind: &Kind| {
             with_limits(kind, |limits| {
-                (limits.nodes, limits.cores) = (None, None);
+                (limits.nodes, limits.cores, limits.gpus) = (None, None, None);
             })
         };
         Deaf {

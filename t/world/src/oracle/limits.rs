@@ -63,6 +63,7 @@ struct Taken {
     jobs: u64,
     nodes: u64,
     cores: u64,
+    gpus: u64,
 }
 
 impl Taken {
@@ -71,6 +72,7 @@ impl Taken {
             jobs: self.jobs + other.jobs,
             nodes: self.nodes + other.nodes,
             cores: self.cores + other.cores,
+            gpus: self.gpus + other.gpus,
         }
     }
 
@@ -80,11 +82,25 @@ impl Taken {
             ("running_jobs", self.jobs, limits.running_jobs),
             ("nodes", self.nodes, limits.nodes),
             ("cores", self.cores, limits.cores),
+            ("gpus", self.gpus, limits.gpus),
         ];
         let mut all = all
             .into_iter()
             .filter_map(|(name, has, most)| Some((name, has, most?)));
         all.find(|(_, has, most)| *has > u64::from(*most))
+    }
+
+    /// The limit of one job that this is over, had by one.
+    fn over_each(self, limits: &Limits) -> Option<(&'static str, u64, u32)> {
+        let each = [
+            ("job_nodes", self.nodes, limits.job_nodes),
+            ("job_cores", self.cores, limits.job_cores),
+            ("job_gpus", self.gpus, limits.job_gpus),
+        ];
+        let mut each = each
+            .into_iter()
+            .filter_map(|(name, has, most)| Some((name, has, most?)));
+        each.find(|(_, has, most)| *has > u64::from(*most))
     }
 }
 
@@ -108,11 +124,13 @@ impl Seen {
             jobs: 1,
             nodes: u64::from(request.nodes.unwrap_or(1)),
             cores: u64::from(request.slots) * u64::from(request.cores_per_slot),
+            gpus: u64::from(request.slots) * u64::from(request.gpus_per_slot),
         };
         match (&request.work, self.holds()) {
             (Work::Instance { .. } | Work::Ground { .. }, Some(holds)) => Taken {
                 nodes: asked.nodes.min(holds.nodes),
                 cores: asked.cores.min(holds.cores),
+                gpus: asked.gpus.min(holds.gpus),
                 ..asked
             },
             _ => asked,
@@ -132,7 +150,32 @@ impl Seen {
                 false => set.nodes.len() as u64,
             },
             cores: set.nodes.values().map(|node| node.cores.len()).sum(),
+            gpus: set.nodes.values().map(|node| node.gpus.len()).sum(),
         })
+    }
+
+    /// Whether it is within what one job may have, where it has or will have this.
+    fn within_each(
+        &self,
+        id: JobId,
+        has: Taken,
+        (whose, limits): (&Whose, &Limits),
+    ) -> Result<(), String> {
+        if let Some((limit, has, most)) = has.over_each(limits) {
+            return Err(format!(
+                "job {id} has or will have {has} `{limit}`, and {whose} lets one have {most}"
+            ));
+        }
+        let time = self.submit.spec.request.duration;
+        match limits
+            .job_time
+            .filter(|most| time.is_none_or(|time| time > most.0))
+        {
+            Some(most) => Err(format!(
+                "job {id} was let through for {time:?} us, and {whose} lets one have {most} s"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// What it comes to if it is given no more than it asks for.
@@ -218,6 +261,7 @@ impl Limited {
             Kind::Alloc(grant) => {
                 seen.grant = Some(Arc::clone(grant));
                 self.may_hold(id)?;
+                self.may_hold_alone(id)?;
                 return self.fewest(id, grant.set.nodes.len());
             }
             Kind::GrantChanged(grant) => {
@@ -261,6 +305,8 @@ impl Limited {
                     "job {id} was let through, and those of {whose} come to {has} `{limit}`, whose limit is {most}"
                 ));
             }
+            let seen = &self.jobs[&id];
+            seen.within_each(id, seen.least(), (whose, limits))?;
             self.affords(t, id, (whose, limits))?;
         }
         Ok(())
@@ -302,6 +348,27 @@ impl Limited {
             {
                 return Err(format!(
                     "job {id} begins, and those of {whose} hold {has} `{limit}`, whose limit is {most}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What it holds itself is within what one may have, as its limits were when it was let through.
+    fn may_hold_alone(&self, id: JobId) -> Result<(), String> {
+        let seen = &self.jobs[&id];
+        let then = seen.let_through.and_then(|seq| self.places.get(&seq));
+        let now = self.rules.of(&seen.submit);
+        let Some(holds) = seen.holds() else {
+            return Ok(());
+        };
+        for (whose, limits) in then.into_iter().flatten() {
+            let still = now.iter().find(|(of, _)| of == whose);
+            if let (Some((limit, has, most)), Some((_, now))) = (holds.over_each(limits), still)
+                && holds.over_each(now).is_some()
+            {
+                return Err(format!(
+                    "job {id} begins with {has} `{limit}`, and {whose} lets one have {most}"
                 ));
             }
         }
@@ -382,7 +449,10 @@ impl Limited {
     /// Whether somebody limits how much a job like this may have.
     fn sized(&self, submit: &Submit) -> Sized {
         let is_of_size = |given: &Limits| {
-            given.nodes.is_some() || given.cores.is_some() || given.core_minutes.is_some()
+            let together = [given.nodes, given.cores, given.gpus];
+            let each = [given.job_nodes, given.job_cores, given.job_gpus];
+            let mut sizes = together.iter().chain(&each);
+            given.core_minutes.is_some() || sizes.any(Option::is_some)
         };
         match self
             .rules
@@ -427,7 +497,9 @@ impl Limited {
             let taken = self.sum(whose, through, |job| Some(job.least()));
             // On how many nodes one counts that came before the limit is not known here.
             let is_known = limits.nodes.is_none() || !is_spread(&seen.submit);
-            let is_free = taken.jobs == 0 && seen.least().over(limits).is_none();
+            // Who is over what one may have waits for ever.
+            let is_one = !limits.limits_each();
+            let is_free = taken.jobs == 0 && is_one && seen.least().over(limits).is_none();
             is_known && is_free && limits.core_minutes.is_none()
         };
         let waiting = self.jobs.iter().filter(|(_, seen)| waits(seen));
@@ -446,7 +518,7 @@ impl Limited {
             return Ok(());
         }
         for (whose, limits) in self.rules.of(submit) {
-            if limits.nodes.is_some() && is_spread(submit) {
+            if (limits.nodes.is_some() || limits.job_nodes.is_some()) && is_spread(submit) {
                 return Err(format!(
                     "job {id} was taken without saying on how many nodes it lies, and {whose} limits them"
                 ));

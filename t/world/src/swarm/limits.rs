@@ -30,7 +30,8 @@ pub(super) fn limited(world: &mut World, seed: u64, horizon: Span) {
     }
     world.habits.limits = Limited::All;
     let nodes = world.nodes;
-    let first = binding(&mut random, nodes);
+    let each = each(&mut Random::new(seed ^ 0x11_418), nodes);
+    let first = binding(&mut random, nodes, &each);
     world.call(ADMINISTRATOR, first);
     let settings = &mut world.root().settings;
     for qos in &mut settings.qos {
@@ -55,6 +56,30 @@ pub(super) fn limited(world: &mut World, seed: u64, horizon: Span) {
         for machine in &mut world.nature.machines {
             machine.step(Span(midnight - before));
         }
+    }
+}
+
+/// In a third of them what one job may have and take, and how many GPUs all may. Drawn apart: these came later.
+fn each(random: &mut Random, nodes: Nodes) -> Limits {
+    if !random.chance(33) {
+        return Limits::default();
+    }
+    let mut some = |percent, most: u32| {
+        let drawn = random.between(1, i64::from(most.max(1)));
+        random.chance(percent).then_some(drawn as u32)
+    };
+    let limits = Limits {
+        job_nodes: some(30, nodes.count),
+        job_cores: some(50, nodes.cores),
+        job_gpus: some(30, nodes.gpus),
+        gpus: some(70, nodes.gpus),
+        ..Limits::default()
+    };
+    Limits {
+        job_time: random
+            .chance(50)
+            .then(|| Span(*random.pick(&[10, 30, 100]) * MICROS)),
+        ..limits
     }
 }
 

@@ -1,6 +1,6 @@
 //! Accounts that all users are in, with limits that come and go.
 
-use eddy_wire::account::STANDBY;
+use eddy_wire::account::{Limits, STANDBY};
 use serde_json::{Value, json};
 
 use crate::call::{Ask, Call};
@@ -34,13 +34,17 @@ pub(super) fn accounts(random: &mut Random) -> Call {
     set(&top, &inner, |_| (json!({}), None))
 }
 
-/// Accounts, members and users with limits that bind.
-pub fn binding(random: &mut Random, nodes: Nodes) -> Call {
+/// Accounts, members and users with limits that bind, and one of them with these.
+pub fn binding(random: &mut Random, nodes: Nodes, each: &Limits) -> Call {
     let mut one = |percent| match random.chance(percent) {
         true => limits(random, nodes),
         false => json!({}),
     };
-    let (top, inner) = (one(60), one(60));
+    let (top, mut inner) = (one(60), one(60));
+    let each = serde_json::to_value(each).expect("limits are JSON");
+    if let (Value::Object(inner), Value::Object(each)) = (&mut inner, each) {
+        inner.extend(each);
+    }
     let of_users: Vec<(Value, Value)> = (0..USERS).map(|_| (one(25), one(25))).collect();
     set(&top, &inner, |user| {
         let (member, own) = of_users[(user - OWNER) as usize].clone();

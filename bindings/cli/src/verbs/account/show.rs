@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::names::Users;
 use crate::output;
 use crate::table::{Align, Table, escaped};
+use crate::when;
 
 #[derive(clap::Args)]
 pub struct ListArgs {
@@ -223,9 +224,10 @@ fn limits(limits: &Limits) -> String {
     let Ok(Value::Object(fields)) = serde_json::to_value(limits) else {
         return String::new();
     };
-    let pair = |(key, value): (&String, &Value)| match value {
-        Value::String(text) => format!("{key}={text}"),
-        other => format!("{key}={other}"),
+    let pair = |(key, value): (&String, &Value)| match (key.as_str(), value, limits.job_time) {
+        ("job_time", _, Some(time)) => format!("{key}={}", when::clock(time)),
+        (key, Value::String(text), _) => format!("{key}={text}"),
+        (key, other, _) => format!("{key}={other}"),
     };
     fields.iter().map(pair).collect::<Vec<_>>().join(" ")
 }
