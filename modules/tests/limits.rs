@@ -5,9 +5,10 @@ use eddy_wire::account::{Excess, Limits, Period};
 use eddy_wire::event::Kind;
 use eddy_wire::message::Roles;
 use eddy_wire::queue::Rules;
+use eddy_wire::shell::PartState;
 use serde_json::{Value, json};
 
-use crate::instance::{Instance, ended};
+use crate::instance::{Instance, ended, part};
 
 /// Each takes the node for all of the budget: the first runs, one waits for it and one for a place, as
 /// `standby`.
@@ -188,4 +189,75 @@ fn one_that_asks_for_more_than_a_limit_holds_up_nobody_behind_it() {
     i.started(3, 0);
     i.ended(3, 0, ended(0, None));
     assert!(is_through(&i, 2), "{:?}", i.life(2, "submit"));
+}
+
+/// Who was behind another in the line of a limit that does not count for him any more.
+#[test]
+fn whom_no_limit_binds_any_more_waits_for_nobody_in_its_line() {
+    let mut i = Instance::asleep(1);
+    i.resume();
+    i.reach("0");
+    i.hello(1, &[]);
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let set = |i: &mut Instance, changes: &[Value]| {
+        let changes: Vec<Value> = changes
+            .iter()
+            .map(|change| json!({"change": change, "before": "any"}))
+            .collect();
+        let made = i.call("account.set", &json!({"changes": changes, "aim": "make"}));
+        assert!(made.contains("\"changed\":"), "{made}");
+        i.tick_after(1);
+    };
+    let account = |name: &str, value: Value| json!({"account": {"name": name, "value": value}});
+    let member = |name: &str| json!({"member": {"account": name, "user": 7, "value": {}}});
+    let top = account("top", json!({"limits": {"cores": 2}}));
+    let under = |name: &str| account(name, json!({"parent": "top"}));
+    set(
+        &mut i,
+        &[top, under("a"), under("b"), member("a"), member("b")],
+    );
+    for (tasks, account) in [(2, "a"), (2, "a"), (1, "b")] {
+        i.submit(0, tasks, &json!({"account": account}));
+    }
+    let is_through = |i: &Instance, job: u64| i.life(job, "submit").contains(&"alloc");
+    let through = |i: &Instance| [1, 2, 3].map(|job| is_through(i, job));
+    assert_eq!(through(&i), [true, false, false]);
+    set(&mut i, &[account("b", json!({}))]);
+    assert_eq!(through(&i), [true, false, true]);
+}
+
+/// Who was kept back by another limit than the first in line.
+#[test]
+fn after_a_restart_everybody_is_kept_back_by_what_binds_him() {
+    let mut i = Instance::asleep(1);
+    i.resume();
+    i.reach("0");
+    i.hello(1, &[]);
+    let one = json!({"limits": {"running_jobs": 1}});
+    let root = json!({"user": {"user": 0, "value": one}});
+    let a = json!({"account": {"name": "a", "value": one}});
+    let member = |user: u32| json!({"member": {"account": "a", "user": user, "value": {}}});
+    let other = json!({"account": {"name": "b", "value": {}}});
+    let of_root = json!({"member": {"account": "b", "user": 0, "value": {}}});
+    let changes = [root, a, member(7), other, of_root]
+        .map(|change| json!({"change": change, "before": "any"}));
+    i.sender = (0, Roles::OWNER.or(Roles::USER));
+    let made = i.call("account.set", &json!({"changes": changes, "aim": "make"}));
+    assert!(made.contains("\"changed\":"), "{made}");
+    i.submit(0, 1, &json!({"account": "b"}));
+    i.submit(0, 1, &json!({"account": "b"}));
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    i.submit(0, 1, &json!({"account": "a"}));
+    i.submit(0, 1, &json!({"account": "a"}));
+    i.started(1, 0);
+    i.started(3, 0);
+    i.restart();
+    i.reach("0");
+    let runs = |job| (part(job, 0), PartState::Running { t: i.now });
+    let parts = [runs(1), runs(3)];
+    i.hello(1, &parts);
+    let is_through = |i: &Instance, job: u64| i.life(job, "submit").contains(&"alloc");
+    assert_eq!([2, 4].map(|job| is_through(&i, job)), [false, false]);
+    i.ended(3, 0, ended(0, None));
+    assert!(is_through(&i, 4), "{:?}", i.life(4, "submit"));
 }

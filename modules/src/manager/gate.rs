@@ -27,8 +27,8 @@ const DAY: i64 = 86_400 * MICROS;
 pub(super) struct Gate {
     limits: Limits,
     /// By the limit that binds, the most urgent and then the first submitted first.
-    held: BTreeMap<Whose, BTreeSet<(Reverse<u8>, JobId)>>,
-    of: BTreeMap<JobId, (Whose, u8)>,
+    held: BTreeMap<Line, BTreeSet<(Reverse<u8>, JobId)>>,
+    of: BTreeMap<JobId, (Line, u8)>,
     /// Whom a limit keeps back that is less than he asks for alone: before it changes there is nothing to ask about.
     beyond: BTreeSet<JobId>,
     look: Look,
@@ -44,14 +44,25 @@ pub(super) struct Gate {
     wake: Option<Time>,
 }
 
+/// In which order those who are kept back are asked about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Line {
+    /// No limit counts for them any more: each by itself.
+    Free,
+    /// In turn, as they come to be within that limit.
+    Of(Whose),
+}
+
 /// Whom to ask about again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Look {
     /// Those of the limits that a job counts for.
     #[default]
     Near,
     /// Everybody who is kept back, until nobody more is let through.
     All,
+    /// The same, each in the line of a limit that counts for him: limits are others.
+    Anew,
 }
 
 /// As what a job is let through.
@@ -158,8 +169,8 @@ impl Gate {
             return Some(As::ItIs);
         };
         if self.proposed.is_some() {
-            self.keep(first, job, urgency);
-            self.look = Look::All;
+            self.keep(Line::Of(first), job, urgency);
+            self.look = self.look.max(Look::All);
             return None;
         }
         match self.asked(now, job) {
@@ -182,7 +193,7 @@ impl Gate {
         let Some(first) = self.limits.whose(job).into_iter().next() else {
             return Some(As::ItIs);
         };
-        self.keep(first, job, urgency);
+        self.keep(Line::Of(first), job, urgency);
         self.wake(now, out);
         None
     }
@@ -198,11 +209,10 @@ impl Gate {
 
     /// Keeps a job back without asking: somebody will.
     pub fn keep_all(&mut self, jobs: impl Iterator<Item = (JobId, u8)>) {
-        // Whose limit it is does not matter while everybody is asked about.
         for (job, urgency) in jobs {
-            self.keep(Whose::User(0), job, urgency);
+            self.keep(Line::Free, job, urgency);
         }
-        self.look = Look::All;
+        self.look = Look::Anew;
     }
 
     /// Somebody gave something back, or the limits are others: who may have a place now.
@@ -216,16 +226,22 @@ impl Gate {
         if self.proposed.is_some() {
             return None;
         }
-        let near: Vec<Whose> = match self.look {
-            Look::Near => self.due.iter().cloned().collect(),
-            Look::All => self.held.keys().cloned().collect(),
+        if self.look == Look::Anew {
+            self.line_up_anew();
+            self.look = Look::All;
+        }
+        let near: Vec<Line> = match self.look {
+            Look::Near => self.due.iter().cloned().map(Line::Of).collect(),
+            Look::All | Look::Anew => self.held.keys().cloned().collect(),
         };
-        for whose in near {
-            if let Some((job, goes)) = self.first_of(now, &whose) {
+        for line in near {
+            if let Some((job, goes)) = self.first_of(now, &line) {
                 self.forget(job);
                 return Some((job, goes));
             }
-            self.due.remove(&whose);
+            if let Line::Of(whose) = line {
+                self.due.remove(&whose);
+            }
         }
         (self.look, self.due) = (Look::Near, BTreeSet::new());
         None
@@ -234,7 +250,7 @@ impl Gate {
     /// Who is kept back by a limit that this job counts for is to be asked about. It is let through one at a time,
     /// and whom one limit lets through need not count for the others.
     fn gives_back(&mut self, job: JobId) {
-        let kept = |whose: &Whose| self.held.contains_key(whose);
+        let kept = |whose: &Whose| self.held.contains_key(&Line::Of(whose.clone()));
         let whose = self.limits.whose(job).into_iter().filter(kept);
         self.due.extend(whose);
     }
@@ -262,12 +278,14 @@ impl Gate {
 
     /// The first of those that one limit keeps back who may go; who is kept back by another
     /// limit now is with that.
-    fn first_of(&mut self, now: Time, whose: &Whose) -> Option<(JobId, As)> {
+    fn first_of(&mut self, now: Time, line: &Line) -> Option<(JobId, As)> {
         loop {
-            let (Reverse(urgency), job) = *self.held.get(whose)?.first()?;
+            let (Reverse(urgency), job) = *self.held.get(line)?.first()?;
             match self.asked(now, job) {
                 Ok(goes) => return Some((job, goes)),
-                Err(bound) if bound.whose == *whose && bound.alone == Alone::Within => {
+                Err(bound)
+                    if Line::Of(bound.whose.clone()) == *line && bound.alone == Alone::Within =>
+                {
                     return None;
                 }
                 Err(bound) => {
@@ -282,9 +300,9 @@ impl Gate {
     /// hold up those behind it.
     fn keep_by(&mut self, bound: Bound, job: JobId, urgency: u8) {
         match bound.alone {
-            Alone::Within => self.keep(bound.whose, job, urgency),
+            Alone::Within => self.keep(Line::Of(bound.whose), job, urgency),
             Alone::Over => {
-                self.of.insert(job, (bound.whose, urgency));
+                self.of.insert(job, (Line::Of(bound.whose), urgency));
                 self.beyond.insert(job);
             }
         }
@@ -297,29 +315,50 @@ impl Gate {
 
     /// Limits may be others: everybody is asked about, and who was beyond one stands in its line again.
     fn reconsider(&mut self) {
-        self.look = Look::All;
+        self.look = Look::Anew;
         for job in std::mem::take(&mut self.beyond) {
-            if let Some((whose, urgency)) = self.of.get(&job).cloned() {
-                self.keep(whose, job, urgency);
+            if let Some((line, urgency)) = self.of.get(&job).cloned() {
+                self.keep(line, job, urgency);
             }
         }
     }
 
-    fn keep(&mut self, whose: Whose, job: JobId, urgency: u8) {
-        let held = self.held.entry(whose.clone()).or_default();
+    /// Nobody stands in the line of a limit that does not count for him: the first of it may wait long.
+    fn line_up_anew(&mut self) {
+        let mut moves = Vec::new();
+        for (job, (line, urgency)) in &self.of {
+            let mut whose = self.limits.whose(*job).into_iter();
+            let first = whose.next();
+            let stays = first
+                .iter()
+                .cloned()
+                .chain(whose)
+                .any(|one| Line::Of(one) == *line);
+            if !stays {
+                moves.push((*job, first.map_or(Line::Free, Line::Of), *urgency));
+            }
+        }
+        for (job, line, urgency) in moves {
+            self.forget(job);
+            self.keep(line, job, urgency);
+        }
+    }
+
+    fn keep(&mut self, line: Line, job: JobId, urgency: u8) {
+        let held = self.held.entry(line.clone()).or_default();
         held.insert((Reverse(urgency), job));
-        self.of.insert(job, (whose, urgency));
+        self.of.insert(job, (line, urgency));
     }
 
     fn forget(&mut self, job: JobId) {
-        let Some((whose, urgency)) = self.of.remove(&job) else {
+        let Some((line, urgency)) = self.of.remove(&job) else {
             return;
         };
         self.beyond.remove(&job);
-        if let Some(held) = self.held.get_mut(&whose) {
+        if let Some(held) = self.held.get_mut(&line) {
             held.remove(&(Reverse(urgency), job));
             if held.is_empty() {
-                self.held.remove(&whose);
+                self.held.remove(&line);
             }
         }
     }
