@@ -2,11 +2,12 @@
 //!
 //! A verb that asks something of an instance runs inside [`Global::session`].
 
+use std::collections::BTreeMap;
 use std::env::VarError;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -282,7 +283,7 @@ impl Global {
                 }) if Path::new(&remains.statedir).is_dir() => remains,
                 other => return Ok(other?),
             };
-            let uri = history(&remains.path, &remains.statedir)?;
+            let uri = remains_of(&remains.path, &remains.statedir)?;
             found = match remains.rest.as_slice() {
                 [] => return Ok(Client::connect_told(&uri, self.options(), told).await?),
                 rest => descend(&uri, &remains.path, rest, &self.patience()).await,
@@ -309,7 +310,7 @@ impl Global {
     /// # Errors
     /// It cannot be read here.
     pub async fn left(&self, path: &str, statedir: &str) -> anyhow::Result<Client> {
-        let uri = history(path, statedir)?;
+        let uri = remains_of(path, statedir)?;
         Ok(Client::connect_told(&uri, self.options(), told).await?)
     }
 
@@ -400,6 +401,25 @@ fn variable() -> anyhow::Result<Option<String>> {
         "{URI_VARIABLE} is set and empty; allowed are local:///PATH, a socket or a state directory, or unset it"
     );
     Ok(Some(value))
+}
+
+/// Where what an instance has left that is over is told of: by a reader, one for each as long as this process is
+/// there, which keeps others out; or by the leader that goes on with it, as that of a declared instance does.
+fn remains_of(path: &str, statedir: &str) -> anyhow::Result<Uri> {
+    static READERS: Mutex<BTreeMap<String, Uri>> = Mutex::new(BTreeMap::new());
+    let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(uri) = readers.get(statedir) {
+        return Ok(uri.clone());
+    }
+    let lives = |uri: &Uri| std::os::unix::net::UnixStream::connect(uri.path()).is_ok();
+    if let Ok(uri) = Uri::of_statedir(Path::new(statedir))
+        && lives(&uri)
+    {
+        return Ok(uri);
+    }
+    let uri = history(path, statedir)?;
+    readers.insert(statedir.to_owned(), uri.clone());
+    Ok(uri)
 }
 
 /// Starts a reader of what an instance has left that is over. It ends with this

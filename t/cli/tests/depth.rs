@@ -430,6 +430,12 @@ fn what_was_inside_an_instance_that_is_over_can_be_read_at_every_depth() -> Test
     assert_eq!(sorted(&rows), ["1 sh", "2 echo"]);
     let shown = root.run(&["--at", &at, "job", "attach", "2"])?;
     assert_eq!((shown.code, shown.out.as_str()), (0, "innermost\n"));
+    // A command that asks more than one of what is over, and one of them more than once.
+    for (waited, code) in [("1", 4), ("2", 0)] {
+        let job = format!("{at}/{waited}");
+        let waited = root.run(&["wait", &job])?;
+        assert_eq!(waited.code, code, "{}", waited.err);
+    }
     assert!(root.ok(&["tree", &at])?.contains("over"));
     let none = root.run(&["--at", &format!("{at}/9"), "jobs"])?;
     assert!(none.refusal()?.ends_with("has no job 9"), "{}", none.err);

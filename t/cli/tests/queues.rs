@@ -326,11 +326,18 @@ fn queue_instances_keep_their_jobs_over_restarts_of_the_root() -> Tested {
     assert_eq!(instance.ok(&["job", "attach", &waits])?, "waited\nwaited");
     let held = instance.submit(&["-q", "batch", "--urgency=hold", "echo", "later"])?;
     let before = numbers(&instance, &["-q", "batch"])?;
+    let tree = instance.json(&["tree", "--json"])?;
+    let children = tree["children"].as_array().context("children")?;
+    let batch = children.iter().find(|child| child["name"] == "batch");
+    let batch = batch.context("batch")?["job"].to_string();
     // An end in order ends its job; its next one has the same journal.
     instance.shut_down()?;
     instance.start_again()?;
     let after = instance.submit(&["-q", "batch", "echo", "after"])?;
     assert_eq!(instance.ok(&["job", "attach", &after])?, "after");
+    // Its number before leads to who goes on with what it has left.
+    let left = instance.ok(&["--at", &batch, "jobs", "-a", "-n", "-o", "{name}"])?;
+    assert!(left.contains("after"), "{left}");
     let all = numbers(&instance, &["-q", "batch"])?;
     assert!(
         before.iter().all(|job| all.contains(job)),
