@@ -214,9 +214,16 @@ impl Asked {
         let user = |job| known.jobs.get(&job).map(|seen| seen.submit.user);
         let is_told = |told: &&Explained| asker.only.is_none() || user(told.job) == asker.only;
         let mut jobs = self.refused_aside(now, answer, &asker, known);
-        jobs.extend(answer.jobs.iter().cloned());
+        let own = |told: &Explained| answer.jobs.iter().any(|one| one.job == told.job);
+        let (elsewhere, let_go): (Vec<_>, Vec<_>) =
+            answer.let_go.iter().partition(|told| own(told));
+        // Who would wait in another line is told of by that one; what its own says is of it as it is.
+        jobs.extend(answer.jobs.iter().map(|told| {
+            let other = elsewhere.iter().find(|one| one.job == told.job);
+            Explained::clone(other.map_or(told, |other| other))
+        }));
         let as_taken = |told| self.as_taken(now, told, &asker.suppose, known);
-        let let_go = answer.let_go.iter().filter(is_told);
+        let let_go = let_go.into_iter().filter(is_told);
         let reply = ExplainReply {
             jobs: jobs.iter().filter(is_told).map(as_taken).collect(),
             more: answer.more,

@@ -101,3 +101,35 @@ fn a_limit_that_would_keep_it_back_is_named_with_its_figures() -> Tested {
     );
     Ok(())
 }
+
+/// Each in a line of its own, of which only the other is free.
+#[test]
+fn what_would_be_in_a_queue_with_nodes_of_its_own_is_reckoned_there() -> Tested {
+    let instance = |rank: u32| {
+        format!(
+            "[[instance]]\nname = \"i{rank}\"\nranks = \"{rank}\"\n\
+             [[queue]]\nname = \"q{rank}\"\ninstance = \"i{rank}\"\n"
+        )
+    };
+    let place = Place::new()?;
+    let file = place.join("eddy.toml");
+    fs::write(&file, [instance(0), instance(1)].concat())?;
+    let state = place.path().join("state");
+    let nodes = [
+        "--fake",
+        "nodes=2,cores=2",
+        "-S",
+        "exec.test.run_duration=3000s",
+    ];
+    let root = Instance::start_in(place, state, &[&nodes[..], &["--config", &file]].concat())?;
+    root.submit_started(&["-q", "q0", "-n2", "-t", "1h", "true"])?;
+    let waits = root.submit(&["-q", "q0", "-n1", "-t", "5m", "true"])?;
+    let there = root.ok(&["why", &waits, "--if", "queue=q1"])?;
+    assert!(there.contains("start:  at once"), "{there}");
+    root.submit_started(&["-q", "q1", "-n2", "-t", "2h", "true"])?;
+    let there = root.json(&["why", "--json", &waits, "--if", "queue=q1"])?;
+    let here = root.json(&["why", "--json", &waits])?;
+    let at = |told: &serde_json::Value| told[0]["start"]["latest"].as_f64();
+    assert!(at(&there) > at(&here), "{there} {here}");
+    root.shut_down()
+}
