@@ -176,7 +176,12 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
             false => None,
         },
     });
-    let rundir = rundir::place_rank(common.runtime.as_deref(), &args.instance, args.rank)?;
+    let rundir = rundir::place_rank(
+        common.runtime.as_deref(),
+        &statedir,
+        &args.instance,
+        args.rank,
+    )?;
     let claim = claimed(&statedir, &rundir)?;
     let post = Post {
         instance: args.instance.clone(),

@@ -21,6 +21,8 @@ pub const LOCAL_SOCKET: &str = "local";
 pub const SHELL_SOCKET: &str = "shell";
 /// Name of the file in the state directory.
 pub const URI_FILE: &str = "uri";
+/// Name of the run directory in a state directory.
+const IN_STATE: &str = "run";
 /// The scheme of a socket on this host.
 pub const SCHEME: &str = "local://";
 /// The longest path a Unix socket can have, in bytes.
@@ -88,7 +90,7 @@ pub enum RundirError {
 
 /// The run directory that this instance had before, if it can be had again:
 /// running tasks know it by EDDY_URI. Else a new one, of a child beside that of
-/// `parent`, its URI. Nothing is made yet.
+/// `parent`, its URI, or in its state directory where somebody else was first in `/tmp`. Nothing is made yet.
 pub fn find(
     statedir: &Path,
     given: Option<&str>,
@@ -102,7 +104,24 @@ pub fn find(
         }
     }
     let runtime = std::env::var("XDG_RUNTIME_DIR").ok();
-    place(given, runtime.as_deref(), instance)
+    let found = place(given, runtime.as_deref(), instance);
+    match (given, parent) {
+        (None, Some(_)) => found.or_else(|error| in_state(statedir, error)),
+        // Who begins it hears why not.
+        (Some(_), _) | (None, None) => found,
+    }
+}
+
+/// Where a directory that others may be first in is theirs: in the state directory, where nobody else is. Its path may be
+/// too long.
+fn in_state(statedir: &Path, error: RundirError) -> Result<PathBuf, RundirError> {
+    match error {
+        RundirError::Foreign { .. } => short_enough(statedir.join(IN_STATE)).map_err(|_| error),
+        RundirError::Io { .. }
+        | RundirError::Record { .. }
+        | RundirError::Held { .. }
+        | RundirError::TooLong { .. } => Err(error),
+    }
 }
 
 /// Where the run directory of this instance is to be: `given`, or below `runtime`
@@ -118,14 +137,19 @@ fn place(
     }
 }
 
-/// The same for another rank of that instance on this node: its name has the
-/// rank behind the instance's.
+/// The same for another rank of that instance on this node, whose state directory that is: its name has the
+/// rank behind the instance's. Where somebody else was first in `/tmp` it is in the state directory.
 pub fn place_rank(
     runtime: Option<&str>,
+    statedir: &Path,
     instance: &str,
     rank: u32,
 ) -> Result<PathBuf, RundirError> {
-    short_enough(shared(runtime)?.join(format!("{}-{rank}", name(instance))))
+    let shared = shared(runtime);
+    let found = shared.map(|shared| shared.join(format!("{}-{rank}", name(instance))));
+    found
+        .and_then(short_enough)
+        .or_else(|error| in_state(statedir, error))
 }
 
 /// The same beside the run directory in which this instance is reached; `None`
@@ -488,6 +512,23 @@ mod tests {
     use super::*;
     use std::fs::Permissions;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn where_somebody_else_was_first_it_is_in_the_state_directory() {
+        let runtime = tempfile::tempdir().expect("a directory");
+        let squatted = runtime.path().join("eddy");
+        fs::create_dir(&squatted).expect("made");
+        // Open to all, as one is not that is ours.
+        fs::set_permissions(&squatted, Permissions::from_mode(0o777)).expect("ours");
+        let state = tempfile::tempdir().expect("a directory");
+        let text = runtime.path().to_str();
+        let path = place_rank(text, state.path(), "0123456789abcdef", 1).expect("a place");
+        assert_eq!(path, state.path().join("run"));
+        assert_eq!(make(state.path(), &path).expect("made"), Made::New);
+        let deep = state.path().join("d".repeat(SOCKET_PATH_MAX));
+        let error = place_rank(text, &deep, "0123456789abcdef", 1).expect_err("too long");
+        assert!(matches!(error, RundirError::Foreign { .. }), "{error}");
+    }
 
     #[test]
     fn it_is_private_and_named_by_the_instance() {

@@ -127,7 +127,7 @@ impl Following {
     /// `LocalSet`.
     pub fn begin(post: Post, common: Rc<Common>) -> Result<Following, AgentError> {
         let runtime = common.runtime.as_deref();
-        let rundir = rundir::place_rank(runtime, &post.instance, post.node)?;
+        let rundir = rundir::place_rank(runtime, &post.statedir, &post.instance, post.node)?;
         rundir::make(&post.statedir, &rundir)?;
         let seat = Seat {
             instance: post.instance.clone(),

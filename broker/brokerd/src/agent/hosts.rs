@@ -291,7 +291,7 @@ mod tests {
             statedir: directory.path().join("state"),
             marker: None,
         };
-        let socket = place_rank(Some(&runtime), INSTANCE, 1).expect("short");
+        let socket = place_rank(Some(&runtime), directory.path(), INSTANCE, 1).expect("short");
         let socket = socket.join(LOCAL_SOCKET);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
