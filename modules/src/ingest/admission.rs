@@ -55,7 +55,7 @@ impl Ingest {
     ) -> Result<(), Refusal> {
         let queue = spec.jobspec.attributes.system.queue.as_deref();
         let instance = self.queues.leads_to(queue);
-        let ground = self.served.ranks(queue, instance);
+        let ground = self.served.ranks((queue, instance), &spec.request);
         let whose = (user, party, &self.parties.charter().book);
         self.reserved.lets(now, whose, spec, ground.as_ref())
     }

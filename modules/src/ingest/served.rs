@@ -124,14 +124,19 @@ impl Served {
         }
     }
 
-    /// The nodes that jobs of a queue may have: of those of the declared instance that it leads to;
-    /// all when `None`.
-    pub fn ranks(&self, queue: Option<&str>, to: Option<&str>) -> Option<Idset> {
-        let ground = to.and_then(|name| self.ground(name)).map(Capacity::ranks);
-        match (ground, self.requires.ranks(queue)) {
-            (Some(ground), Some(required)) => Some(ground.intersect(required)),
-            (one, other) => one.or(other).cloned(),
-        }
+    /// The nodes that a job of a queue may have: of those of the declared instance that it leads to, or of what
+    /// those of a fixed size leave; all when `None`.
+    pub fn ranks(
+        &self,
+        (queue, to): (Option<&str>, Option<&str>),
+        request: &Request,
+    ) -> Option<Idset> {
+        let ground = to.and_then(|name| self.ground(name)).or(self.left.as_ref());
+        let ground = ground.map(|ground| ground.ranks().clone());
+        let lent = self.lending.ranks(to, request, &self.inventory);
+        let required = self.requires.ranks(queue).cloned();
+        let all = ground.into_iter().chain(lent).chain(required);
+        all.reduce(|some, others| some.intersect(&others))
     }
 
     /// Whether what is asked for could be had if all were free, by a job of that queue: of this
