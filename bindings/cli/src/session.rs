@@ -215,13 +215,27 @@ impl Global {
 
     /// The same of what an instance says that has this path from the one that this command is for.
     pub fn hinted_in(&self, text: &str, path: Option<&str>) -> String {
-        let at = match (&self.at, self.parent) {
+        hints::with_way(text, &self.way(), path)
+    }
+
+    /// The options that lead another command to the same instance, with a blank behind them.
+    fn way(&self) -> String {
+        match (&self.at, self.parent) {
             (Some(at), false) => format!("--at {} ", quoted(at)),
             (Some(at), true) => format!("--at {} --parent ", quoted(at)),
             (None, true) => "--parent ".to_owned(),
             (None, false) => String::new(),
-        };
-        hints::with_way(text, &at, path)
+        }
+    }
+
+    /// A command about a job of the instance that this one is for.
+    pub fn command(&self, verb: &str, job: &str) -> String {
+        let path = self.within.as_deref();
+        let path = path.and_then(|path| path.strip_prefix(BY_NUMBER));
+        let path = path.map_or_else(String::new, |path| {
+            format!("{}/", path.trim_end_matches('/'))
+        });
+        format!("eddy {}{verb} {path}{job}", self.way())
     }
 
     /// Where the instance is a job whose path the ids of a command had, and which; nothing where they had none.
@@ -365,12 +379,12 @@ fn is_away(error: &anyhow::Error) -> bool {
         _ => None,
     };
     let error = of_path.or_else(|| error.downcast_ref::<ClientError>());
-    matches!(
-        error,
-        Some(
-            ClientError::Unreachable { .. } | ClientError::Silent { .. } | ClientError::Lost { .. }
-        )
-    )
+    match error {
+        // Tried once it is there, and not for whoever asks.
+        Some(ClientError::Unreachable { tries, .. }) => *tries > 1,
+        Some(ClientError::Silent { .. } | ClientError::Lost { .. }) => true,
+        _ => false,
+    }
 }
 
 /// The same of an instance that was asked again and again, none of which was answered, for so long.

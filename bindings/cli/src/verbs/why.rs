@@ -105,8 +105,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         };
         let mut rows = question.rows(&client).await?;
         let code = known("why", ids, &rows);
+        let spelling = Spelling::of_locale();
+        let shows = |job| global.command("job attach", &spelling.show(job));
         let told = Told {
-            ended: ended::told_of(&client, &rows).await?,
+            ended: ended::told_of(&client, &rows, shows).await?,
             ..told_of(&client, &rows, &suppose).await?
         };
         let users = Users::read();
@@ -304,7 +306,7 @@ fn lines(
             lines.push(format!("  reason: {}", escaped(&row.reason)));
         }
         if let Some(ended) = told.ended.get(&row.id) {
-            lines.extend(ended::lines(row, ended, users, spelling));
+            lines.extend(ended::lines(row, ended, users));
         }
         lines.extend(supposed_aside(row, told, suppose, condition));
         return lines;

@@ -10,15 +10,17 @@ use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::job::{Info, InfoKey, InfoRequest, JobRow};
+use eddy_wire::template::{Names, expand, is_per_task};
 use eddy_wire::time::Span;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::ids::Spelling;
 use crate::names::Users;
 use crate::table::escaped;
 use crate::{signals, when};
 
+/// The file whose output nobody has.
+const DROPPED: &str = "none";
 /// Of so many jobs it is told: each costs two questions.
 const TOLD_MAX: usize = 16;
 
@@ -29,12 +31,33 @@ pub struct Ended {
     by: Option<u32>,
     /// Where its output is: files, or the instance that keeps it; nothing where that may not be known.
     output: Option<Output>,
+    /// The command that shows what the instance keeps of it.
+    shows: String,
 }
 
 /// Where the output of a job is.
 struct Output {
-    stdout: Option<String>,
-    stderr: Option<String>,
+    stdout: Sink,
+    stderr: Sink,
+}
+
+/// Where one stream of a job goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sink {
+    /// The instance keeps it; of standard error also what goes where standard output does.
+    Kept,
+    /// Nobody has it.
+    Dropped,
+    File(String),
+}
+
+impl Sink {
+    fn file(&self) -> Option<&str> {
+        match self {
+            Sink::File(path) => Some(path),
+            Sink::Kept | Sink::Dropped => None,
+        }
+    }
 }
 
 /// What of an exception is asked for.
@@ -56,13 +79,18 @@ impl Raised {
     }
 }
 
-/// Of those that are over and did not end well.
-pub async fn told_of(client: &Client, rows: &[JobRow]) -> anyhow::Result<BTreeMap<JobId, Ended>> {
+/// Of those that are over and did not end well; `shows` is the command for what the instance keeps of one's output.
+pub async fn told_of(
+    client: &Client,
+    rows: &[JobRow],
+    shows: impl Fn(JobId) -> String,
+) -> anyhow::Result<BTreeMap<JobId, Ended>> {
     let mut told = BTreeMap::new();
     for row in rows.iter().filter(|row| is_bad(row)).take(TOLD_MAX) {
         let ended = Ended {
             by: or_none(by_whom(client, row).await)?,
-            output: or_none(output(client, row.id).await)?,
+            output: or_none(output(client, row).await)?,
+            shows: shows(row.id),
         };
         told.insert(row.id, ended);
     }
@@ -100,29 +128,54 @@ async fn by_whom(client: &Client, row: &JobRow) -> Result<Option<u32>, ClientErr
     Ok(None)
 }
 
-async fn output(client: &Client, id: JobId) -> Result<Option<Output>, ClientError> {
-    let key = InfoKey::Jobspec;
+async fn output(client: &Client, row: &JobRow) -> Result<Option<Output>, ClientError> {
+    let (id, key) = (row.id, InfoKey::Jobspec);
     let reply = client.call::<Info>(&InfoRequest { id, key }).await?;
     let Ok(spec) = serde_json::from_value::<Jobspec>(reply.document) else {
         return Ok(None);
     };
-    let path = |stream: &str| {
-        let path = spec.shell_option(&format!("output.{stream}.path"))?;
-        let path = path.as_str()?;
-        let cwd = spec.attributes.system.cwd.as_deref().unwrap_or_default();
-        Some(match path.starts_with('/') || cwd.is_empty() {
-            true => path.to_owned(),
-            false => format!("{}/{path}", cwd.trim_end_matches('/')),
-        })
+    let cwd = spec.attributes.system.cwd.as_deref().unwrap_or_default();
+    let sink = |stream: &str| {
+        let path = spec.shell_option(&format!("output.{stream}.path"));
+        sink(row, cwd, path.and_then(Value::as_str))
     };
     Ok(Some(Output {
-        stdout: path("stdout"),
-        stderr: path("stderr"),
+        stdout: sink("stdout"),
+        stderr: sink("stderr"),
     }))
 }
 
+/// Where a stream with that path goes. Of more than one task or node the name is as it was given.
+fn sink(row: &JobRow, cwd: &str, path: Option<&str>) -> Sink {
+    let f58 = row.id.f58();
+    let names = Names {
+        job: row.id.0,
+        job_f58: &f58,
+        name: &row.name,
+        task: 0,
+        host: &row.nodelist,
+        node: 0,
+    };
+    placed((row.nnodes, row.ntasks), &names, cwd, path)
+}
+
+fn placed((nodes, tasks): (u32, u32), names: &Names<'_>, cwd: &str, path: Option<&str>) -> Sink {
+    let path = match path {
+        None => return Sink::Kept,
+        Some(DROPPED) => return Sink::Dropped,
+        Some(path) => path,
+    };
+    let is_one = nodes <= 1 && (tasks <= 1 || !is_per_task(path));
+    let expanded = expand(path, names).ok().filter(|_| is_one);
+    let path = expanded.unwrap_or_else(|| path.to_owned());
+    Sink::File(match path.starts_with('/') || cwd.is_empty() {
+        true => path,
+        false => format!("{}/{path}", cwd.trim_end_matches('/')),
+    })
+}
+
 /// The lines of one that ended so.
-pub fn lines(row: &JobRow, ended: &Ended, users: &Users, spelling: Spelling) -> Vec<String> {
+pub fn lines(row: &JobRow, ended: &Ended, users: &Users) -> Vec<String> {
     let mut words = vec![how(row, ended, users)];
     if !row.nodelist.is_empty() {
         words.push(format!("on {}", escaped(&row.nodelist)));
@@ -137,7 +190,7 @@ pub fn lines(row: &JobRow, ended: &Ended, users: &Users, spelling: Spelling) -> 
     let mut lines = vec![format!("  ended:  {}", words.join(" "))];
     // What never ran wrote nothing.
     let output = ended.output.as_ref().filter(|_| row.t_run.is_some());
-    lines.extend(output.map(|output| format!("  output: {}", said(output, row.id, spelling))));
+    lines.extend(output.map(|output| format!("  output: {}", said(output, &ended.shows))));
     lines
 }
 
@@ -179,18 +232,16 @@ fn failed(row: &JobRow) -> String {
     }
 }
 
-fn said(output: &Output, id: JobId, spelling: Spelling) -> String {
-    match (&output.stdout, &output.stderr) {
-        (None, None) => format!("eddy job attach {}", spelling.show(id)),
-        (Some(both), None) => escaped(both).into_owned(),
-        (Some(out), Some(err)) => {
-            format!("{}, of standard error {}", escaped(out), escaped(err))
-        }
-        (None, Some(err)) => format!(
-            "eddy job attach {}, of standard error {}",
-            spelling.show(id),
-            escaped(err)
-        ),
+fn said(output: &Output, shows: &str) -> String {
+    let words = |sink: &Sink| match sink {
+        Sink::Kept => shows.to_owned(),
+        Sink::Dropped => "dropped".to_owned(),
+        Sink::File(path) => escaped(path).into_owned(),
+    };
+    let out = words(&output.stdout);
+    match &output.stderr {
+        Sink::Kept => out,
+        err => format!("{out}, of standard error {}", words(err)),
     }
 }
 
@@ -203,7 +254,44 @@ pub fn object(row: &JobRow, ended: &Ended) -> Value {
         "returncode": row.returncode,
         "nodelist": row.nodelist,
         "by": ended.by,
-        "stdout": output.and_then(|output| output.stdout.as_deref()),
-        "stderr": output.and_then(|output| output.stderr.as_deref()),
+        "stdout": output.and_then(|output| output.stdout.file()),
+        "stderr": output.and_then(|output| output.stderr.file()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_where_the_shell_put_it() {
+        let names = Names {
+            job: 905,
+            job_f58: "fGb",
+            name: "train",
+            task: 0,
+            host: "n7",
+            node: 0,
+        };
+        let of = |path| placed((1, 1), &names, "/home/me/", path);
+        let file = |path: &str| Sink::File(path.to_owned());
+        assert_eq!(of(None), Sink::Kept);
+        assert_eq!(of(Some("none")), Sink::Dropped);
+        assert_eq!(of(Some("/tmp/out")), file("/tmp/out"));
+        assert_eq!(
+            of(Some("eddy-{{id}}.{{name}}")),
+            file("/home/me/eddy-905.train")
+        );
+        let many = placed((1, 2), &names, "", Some("{{taskid}}"));
+        assert_eq!(many, file("{{taskid}}"));
+        let dropped = Output {
+            stdout: Sink::Kept,
+            stderr: Sink::Dropped,
+        };
+        let shows = "eddy job attach 7/f2";
+        assert_eq!(
+            said(&dropped, shows),
+            "eddy job attach 7/f2, of standard error dropped"
+        );
+    }
 }
