@@ -221,6 +221,12 @@ fn an_instance_got_from_a_queue_is_reached_by_its_number() -> Tested {
         instance.ok(&["--at", &job, "run", "echo", "in it"])?,
         "in it"
     );
+    let stage = ["-n", "-o", "{id.dec} {instance.stage}"];
+    let here = format!("{} serving", number(&instance, &job)?);
+    for listing in [&["jobs"][..], &["jobs", "-R"]] {
+        let rows = instance.ok(&[listing, &stage].concat())?;
+        assert!(rows.lines().any(|row| row == here), "{rows}");
+    }
     instance.ok(&["shutdown", &job])?;
     assert_eq!(instance.code(&job)?, 0);
     let listing = ["jobs", "-a", "--no-header", "-o", "{name} {status}"];

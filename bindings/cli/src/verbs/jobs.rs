@@ -4,15 +4,17 @@ mod recursive;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::bail;
-use eddy_client::{Client, ClientError};
+use eddy_client::{Client, ClientError, Options};
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest};
 use eddy_wire::services::instance::{Ping, PingRequest};
 use eddy_wire::services::job::{JobRow, JobSet};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::field::{Format, Scene};
 use crate::ids::{self, Spelling};
@@ -101,6 +103,9 @@ const SHOWN: u32 = 1000;
 /// So many that are not shown are counted.
 const COUNTED: u32 = 100_000;
 
+/// How long an instance of a queue is asked which of its jobs are instances.
+const PASSED: Duration = Duration::from_secs(1);
+
 const FIELDS: &str = "Fields of --json, null where there is none:
   id           number of the job
   f58          the same as text, f2JL
@@ -168,7 +173,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             let active = rows.iter().any(|row| row.state != JobState::Inactive);
             return Ok(if active { code } else { output::FAILED });
         }
-        let children = children(&client).await?;
+        let children = children_and_passed(&client, &rows).await?;
         if args.json {
             let object = |row| {
                 let mut object = to_json(row, &users);
@@ -248,6 +253,51 @@ async fn children(client: &Client) -> anyhow::Result<BTreeMap<JobId, ChildRow>> 
         Err(ClientError::Refused(_)) => Ok(BTreeMap::new()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The same, with jobs of queues that are instances where they run.
+async fn children_and_passed(
+    client: &Client,
+    rows: &[JobRow],
+) -> anyhow::Result<BTreeMap<JobId, ChildRow>> {
+    let mut all = children(client).await?;
+    let runs = |row: &&JobRow| row.state == JobState::Run && !row.queue.is_empty();
+    let queues: BTreeSet<&str> = rows
+        .iter()
+        .filter(runs)
+        .map(|row| row.queue.as_str())
+        .collect();
+    let is_asked = |child: &&ChildRow| {
+        child
+            .queues
+            .iter()
+            .any(|name| queues.contains(name.as_str()))
+    };
+    let asked: Vec<String> = all
+        .values()
+        .filter(is_asked)
+        .filter_map(|child| child.uri.clone())
+        .collect();
+    let listed: BTreeSet<JobId> = rows.iter().map(|row| row.id).collect();
+    let mut work = JoinSet::new();
+    for uri in asked {
+        work.spawn(async move {
+            let there = async {
+                let client = Client::connect(&uri.parse()?, Options { wait: PASSED }).await?;
+                children(&client).await
+            };
+            tokio::time::timeout(PASSED, there).await
+        });
+    }
+    for found in work.join_all().await {
+        // Where one does not answer the listing is whole without them.
+        let Ok(Ok(found)) = found else { continue };
+        let passed = found.into_iter().filter(|(job, _)| listed.contains(job));
+        for (job, row) in passed {
+            all.entry(job).or_insert(row);
+        }
+    }
+    Ok(all)
 }
 
 fn instance(row: &ChildRow) -> Value {

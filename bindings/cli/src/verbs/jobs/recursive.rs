@@ -133,22 +133,28 @@ fn flatten(branch: &Branch, root: &str, all: &mut Vec<(String, Branch)>) {
     }
 }
 
-/// A job that was passed to a queue instance is its parent's, and told of there.
+/// A job that was passed to a queue instance is its parent's, and told of there; also what it is as an instance.
 fn tell_once(parts: &mut [Part]) {
-    let mut theirs: Vec<(String, BTreeSet<JobId>)> = Vec::new();
-    for part in parts.iter() {
-        let ids: BTreeSet<JobId> = part.rows.iter().map(|row| row.id).collect();
+    let mut theirs: Vec<(String, usize)> = Vec::new();
+    for (parent, part) in parts.iter().enumerate() {
         let declared = part.children.values().filter(|row| !row.queues.is_empty());
         let paths = declared.map(|row| match part.path.as_str() {
             "" => row.job.to_string(),
             path => format!("{path}/{}", row.job),
         });
-        theirs.extend(paths.map(|path| (path, ids.clone())));
+        theirs.extend(paths.map(|path| (path, parent)));
     }
-    for part in parts {
-        if let Some((_, ids)) = theirs.iter().find(|(path, _)| *path == part.path) {
-            part.rows.retain(|row| !ids.contains(&row.id));
-        }
+    for (path, parent) in theirs {
+        let ids: BTreeSet<JobId> = parts[parent].rows.iter().map(|row| row.id).collect();
+        let Some(queue) = parts.iter_mut().find(|part| part.path == path) else {
+            continue;
+        };
+        queue.rows.retain(|row| !ids.contains(&row.id));
+        let (passed, own) = std::mem::take(&mut queue.children)
+            .into_iter()
+            .partition(|(job, _)| ids.contains(job));
+        queue.children = own;
+        parts[parent].children.extend::<BTreeMap<_, _>>(passed);
     }
 }
 
