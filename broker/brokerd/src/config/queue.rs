@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use eddy_modules::settings::Queue;
 use eddy_sched::policy::NUMBER_MAX;
-use eddy_wire::account::Name;
+use eddy_wire::account::{NOBODY, Name};
 use eddy_wire::constraint::Constraint;
 use eddy_wire::queue::Rules;
 use serde::Serialize;
@@ -20,6 +20,7 @@ use super::limits::limits;
 use super::qos::{LONGER, one_default, value};
 use super::{Config, ConfigError, spell};
 use crate::passwd;
+use crate::users::UserError;
 
 const NUMBER: &str = "a number from -1e12 to 1e12";
 const FLAG: &str = "true or false";
@@ -230,8 +231,11 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
         let like = serde_json::json!({"properties": &names});
         Constraint::from_value(&like).is_ok().then_some(names)
     };
+    // Whoever is not there is told by name, and nobody meanwhile.
     let users = |value: &Value| {
-        let users = list(value)?.iter().map(user);
+        let nobody = |value: &Value| value.as_str().map(|_| NOBODY);
+        let users = list(value)?.iter();
+        let users = users.map(|value| user(value).or_else(|| nobody(value)));
         users.collect::<Option<BTreeSet<u32>>>().map(Some)
     };
     Rules {
@@ -251,13 +255,31 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
         limits: limits(entry, "limits", errors),
         user_limits: limits(entry, "user_limits", errors),
         qos: value(entry, "qos", QOS, None, several, errors),
-        users: value(entry, "users", USERS, None, users, errors),
+        users: {
+            errors.extend(absent(entry));
+            value(entry, "users", USERS, None, users, errors)
+        },
         accounts: value(entry, "accounts", ACCOUNTS, None, accounts, errors),
         default_time: value(entry, "default_time", LONGER, None, time, errors),
         default_account: value(entry, "default_account", ACCOUNT, None, account, errors),
         default_qos: value(entry, "default_qos", ONE_QOS, None, qos, errors),
         default_class: value(entry, "default_class", CLASS, None, class, errors),
     }
+}
+
+/// Users of it whom this host does not know.
+fn absent(entry: &Entry) -> Vec<ConfigError> {
+    let users = entry.table.get("users").and_then(Value::as_array);
+    let names = users
+        .into_iter()
+        .flatten()
+        .filter(|value| user(value).is_none());
+    let names = names.filter_map(Value::as_str);
+    let error = |name: &str| ConfigError::User {
+        path: format!("{}.users", entry.path),
+        why: UserError::NoName(name.to_owned()),
+    };
+    names.map(error).collect()
 }
 
 fn list(value: &Value) -> Option<&Vec<Value>> {

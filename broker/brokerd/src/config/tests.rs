@@ -368,7 +368,7 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
             ),
             wrong(
                 "users",
-                "is [\"nobody-of-that-name\"]; allowed is names of users that this host knows, or their numbers"
+                "no user `nobody-of-that-name` on this host"
             ),
             "queue[1].default: queue \"b\" is the default one, and so is \"a\"; allowed is one of them"
                 .to_owned(),

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use super::BrokerArgs;
 use super::access;
 use super::child::Told;
-use crate::config::{self, Config};
+use crate::config::{self, Config, ConfigError};
+use crate::journal::DATABASE;
 use crate::text::{self, CONFIG_MAX};
 
 /// The configuration of a state directory, where none is given.
@@ -43,6 +44,8 @@ pub struct Configured {
     origin: Origin,
     text: String,
     statedir: PathBuf,
+    /// What is told of users that it names and who are not there any more.
+    absent: Vec<String>,
 }
 
 /// Which of two files is obeyed: of one that a start was given, with the copy that is kept of it, and
@@ -101,9 +104,18 @@ impl Configured {
             (None, None) => found(&super::start::statedir(args, None))?,
         };
         let (mut config, mut errors) = config::read(&text, &args.set);
+        let statedir = super::start::statedir(args, child);
+        let was_obeyed = origin.was_obeyed(&statedir, &text);
+        let is_absent =
+            |error: &ConfigError| was_obeyed && matches!(error, ConfigError::User { .. });
+        let mut absent: Vec<ConfigError> =
+            errors.extract_if(.., |error| is_absent(error)).collect();
         // Whoever else starts an instance names nobody in it, and is told that.
         if child.is_none() && rustix::process::getuid().is_root() {
-            errors.extend(access::unknown(&config.instance.access));
+            match was_obeyed {
+                true => absent.extend(access::leave_out(&mut config.instance.access)),
+                false => errors.extend(access::unknown(&config.instance.access)),
+            }
         }
         if !errors.is_empty() {
             let told = config::told(&text, &errors);
@@ -112,9 +124,13 @@ impl Configured {
         config.origin = origin.to_string();
         Ok(Configured {
             config,
+            absent: config::told(&text, &absent)
+                .iter()
+                .map(|line| origin.named(line))
+                .collect(),
             origin,
             text,
-            statedir: super::start::statedir(args, child),
+            statedir,
         })
     }
 
@@ -162,6 +178,11 @@ impl Configured {
         }
     }
 
+    /// Users that it names and who are not there any more, a line each: nobody is let in for them.
+    pub fn absent(&self) -> &[String] {
+        &self.absent
+    }
+
     /// Which of two files is obeyed, where there is another that could be.
     pub fn which(&self) -> Option<String> {
         let kept = self.statedir.join(KEPT_FILE);
@@ -182,6 +203,20 @@ impl Configured {
 }
 
 impl Origin {
+    /// Whether the instance had this text before. A user who was removed since, or whom a directory service does
+    /// not tell of yet, does not keep it from starting again; one who is misspelled is to be found at once.
+    fn was_obeyed(&self, statedir: &Path, text: &str) -> bool {
+        match self {
+            Origin::Kept(_) => true,
+            Origin::OfDirectory(_) => statedir.join(DATABASE).is_file(),
+            Origin::Given(_) => {
+                let kept = text::read(&statedir.join(KEPT_FILE), CONFIG_MAX);
+                kept.is_ok_and(|kept| kept == text)
+            }
+            Origin::Defaults => false,
+        }
+    }
+
     /// A line about a configuration, with the file where it was not just given.
     fn named(&self, line: &str) -> String {
         match self {
@@ -244,6 +279,35 @@ mod tests {
         let line = [&["broker", "--statedir", statedir], more].concat();
         let args = Line::parse_from(line).args;
         Configured::read(&args, None).expect("a configuration")
+    }
+
+    #[test]
+    fn who_is_not_there_any_more_keeps_no_instance_from_starting_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let state = directory.path();
+        let given = state.join("given.toml");
+        let text = "[[queue]]\nname = \"q\"\nusers = [\"eddy-nobody\", 7]\n";
+        fs::write(&given, text).expect("written");
+        let path = given.to_str().expect("UTF-8");
+        let args = |path: &str| {
+            let words = [
+                "broker",
+                "--statedir",
+                state.to_str().expect("UTF-8"),
+                "--config",
+                path,
+            ];
+            BrokerArgs::parse_from(words)
+        };
+        let line = "line 3: queue[0].users: no user `eddy-nobody` on this host";
+        let refused = Configured::read(&args(path), None).expect_err("nobody knows him");
+        assert_eq!(refused, [line]);
+        // It was so before.
+        fs::write(state.join(KEPT_FILE), text).expect("written");
+        let again = Configured::read(&args(path), None).expect("it was obeyed");
+        assert_eq!(again.absent(), [line]);
+        let rules = &again.config.instance.queues[0].rules;
+        assert!(rules.users.as_ref().is_some_and(|users| users.contains(&7)));
     }
 
     #[test]

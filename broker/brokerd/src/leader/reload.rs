@@ -28,7 +28,7 @@ use super::configured::{self, Configured};
 use super::settings::settings;
 use super::{Inner, Inside};
 use crate::config::declared::{FitError, homes_apart, misfits};
-use crate::config::{self, Config, tables};
+use crate::config::{self, Config, ConfigError, tables};
 use crate::text::{self, CONFIG_MAX};
 
 /// The most keys that stand over a file.
@@ -144,7 +144,13 @@ impl Basis {
             return None;
         }
         let all: Vec<String> = self.given.iter().chain(set).cloned().collect();
-        let mut config = config::load(text, &all).ok()?;
+        let (mut config, errors) = config::read(text, &all);
+        // It was taken while all whom it names were there.
+        let is_of_users = |error: &ConfigError| matches!(error, ConfigError::User { .. });
+        if !errors.iter().all(is_of_users) {
+            return None;
+        }
+        access::leave_out(&mut config.instance.access);
         config.instance.resolve(&self.inventory);
         self.table = tables::over(text, &all).ok()?;
         self.set.clone_from(set);

@@ -225,7 +225,12 @@ fn prepare(
     let basis = Basis::of(configured, place, &args.set, admits, &settings);
     let (basis, access) = in_force(&mut config, basis, configured, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
-    let notes = fits(configured, &inventory, &known.removed)?;
+    let mut notes = fits(configured, &inventory, &known.removed)?;
+    configured
+        .absent()
+        .iter()
+        .for_each(|line| tracing::warn!("{line}"));
+    notes.extend(configured.absent().iter().cloned());
     if nested.is_none() {
         keeps_held(&known, &settings.inventory)?;
         keep(configured, &statedir)?;
