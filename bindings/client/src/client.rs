@@ -81,7 +81,8 @@ impl Client {
     /// One request, one answer. Repeated by itself when the leader restarts in
     /// between, so only for services where a repetition changes nothing.
     pub async fn call<S: Service>(&self, request: &S::Request) -> Result<S::Reply, ClientError> {
-        Ok(self.call_with_tail::<S>(request, Bytes::new()).await?.0)
+        let sent = self.open::<S>(request, Bytes::new(), Waiting::Repeated, Target::Service);
+        Ok(answered::<S>(self.answer(sent).await)?.0)
     }
 
     /// As [`Client::call`], with raw bytes both ways.
@@ -90,7 +91,8 @@ impl Client {
         request: &S::Request,
         tail: Bytes,
     ) -> Result<(S::Reply, Bytes), ClientError> {
-        self.one::<S>(request, tail, Waiting::Repeated).await
+        let sent = self.open::<S>(request, tail, Waiting::Repeated, Target::Service);
+        answered::<S>(self.answer(sent).await)
     }
 
     /// As [`Client::call_with_tail`], but never repeated: a loss before the
@@ -100,7 +102,8 @@ impl Client {
         request: &S::Request,
         tail: Bytes,
     ) -> Result<(S::Reply, Bytes), ClientError> {
-        self.one::<S>(request, tail, Waiting::Once).await
+        let sent = self.open::<S>(request, tail, Waiting::Once, Target::Service);
+        answered::<S>(self.answer(sent).await)
     }
 
     /// As [`Client::call`], answered by that rank of the instance.
@@ -109,29 +112,18 @@ impl Client {
         request: &S::Request,
         target: Target,
     ) -> Result<S::Reply, ClientError> {
-        let (_, answers) = self.open::<S>(request, Bytes::new(), Waiting::Repeated, target)?;
-        Ok(self.answered::<S>(answers).await?.0)
+        let sent = self.open::<S>(request, Bytes::new(), Waiting::Repeated, target);
+        Ok(answered::<S>(self.answer(sent).await)?.0)
     }
 
-    async fn one<S: Service>(
-        &self,
-        request: &S::Request,
-        tail: Bytes,
-        waiting: Waiting,
-    ) -> Result<(S::Reply, Bytes), ClientError> {
-        let (_, answers) = self.open::<S>(request, tail, waiting, Target::Service)?;
-        self.answered::<S>(answers).await
-    }
-
-    async fn answered<S: Service>(
-        &self,
-        mut answers: mpsc::Receiver<Answer>,
-    ) -> Result<(S::Reply, Bytes), ClientError> {
-        let message = answers.recv().await.ok_or_else(|| self.lost())??;
-        match message.kind {
-            Type::Refused => Err(refusal::<S>(&message)),
-            _ => Ok((read::<S, S::Reply>(&message)?, message.tail)),
-        }
+    /// What comes of a request. Knows no service, as [`Client::send`] does not: what waits, and what it waits by,
+    /// is compiled once and not for each.
+    async fn answer(&self, sent: Result<Sent, ClientError>) -> Answer {
+        sent?
+            .answers
+            .recv()
+            .await
+            .unwrap_or_else(|| Err(self.lost()))
     }
 
     /// One request, many answers. A loss ends it with [`ClientError::Lost`];
@@ -151,12 +143,11 @@ impl Client {
         request: &S::Request,
         waiting: Waiting,
     ) -> Result<Parts<S>, ClientError> {
-        let (matchtag, answers) =
-            self.open::<S>(request, Bytes::new(), waiting, Target::Service)?;
+        let sent = self.open::<S>(request, Bytes::new(), waiting, Target::Service)?;
         let commands = self.commands.clone();
         Ok(Parts {
-            matchtag,
-            answers,
+            matchtag: sent.matchtag,
+            answers: sent.answers,
             commands,
             state: Flow::Open,
             service: PhantomData,
@@ -169,18 +160,26 @@ impl Client {
         tail: Bytes,
         waiting: Waiting,
         target: Target,
-    ) -> Result<(u64, mpsc::Receiver<Answer>), ClientError> {
+    ) -> Result<Sent, ClientError> {
         // The number is taken here and not by the driver, so that a stream can
         // be taken back before the driver has seen it.
-        let matchtag = next_matchtag();
-        let message = Message::request(S::TOPIC, matchtag, request)
+        let message = Message::request(S::TOPIC, next_matchtag(), request)
             .with_tail(tail)
             .to(target);
-        let bytes = message.encode().map_err(|source| ClientError::Request {
-            topic: S::TOPIC,
-            source,
-        })?;
+        self.send(S::TOPIC, &message, waiting)
+    }
+
+    fn send(
+        &self,
+        topic: &'static str,
+        message: &Message,
+        waiting: Waiting,
+    ) -> Result<Sent, ClientError> {
+        let bytes = message
+            .encode()
+            .map_err(|source| ClientError::Request { topic, source })?;
         let (answers, received) = mpsc::channel(PARTS_WAITING_MAX);
+        let matchtag = message.matchtag;
         let command = Command::Send {
             matchtag,
             bytes,
@@ -188,7 +187,10 @@ impl Client {
             answers,
         };
         self.commands.send(command).map_err(|_| self.lost())?;
-        Ok((matchtag, received))
+        Ok(Sent {
+            matchtag,
+            answers: received,
+        })
     }
 
     fn lost(&self) -> ClientError {
@@ -196,6 +198,12 @@ impl Client {
             path: self.uri.path().to_owned(),
         }
     }
+}
+
+/// A request that is under way.
+struct Sent {
+    matchtag: u64,
+    answers: mpsc::Receiver<Answer>,
 }
 
 /// Match numbers are unique in a process, which is more than a connection needs.
@@ -210,6 +218,14 @@ fn read<S: Service, T: DeserializeOwned>(message: &Message) -> Result<T, ClientE
         topic: S::TOPIC,
         why: error.to_string(),
     })
+}
+
+fn answered<S: Service>(answer: Answer) -> Result<(S::Reply, Bytes), ClientError> {
+    let message = answer?;
+    match message.kind {
+        Type::Refused => Err(refusal::<S>(&message)),
+        _ => Ok((read::<S, S::Reply>(&message)?, message.tail)),
+    }
 }
 
 fn refusal<S: Service>(message: &Message) -> ClientError {
