@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::env::VarError;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
@@ -88,6 +89,8 @@ pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Res
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
+    // By its table: else all of the runtime is made once more for each verb that has something to wait for.
+    let work: Pin<&mut dyn Future<Output = anyhow::Result<T>>> = pin!(work);
     let result = runtime.block_on(work);
     // A thread that reads standard input may never come back.
     runtime.shutdown_background();
