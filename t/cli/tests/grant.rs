@@ -165,12 +165,13 @@ fn idle_nodes_go_back_by_themselves() -> Tested {
 #[test]
 fn nodes_stay_for_jobs_that_wait_for_others_or_are_held() -> Tested {
     let instance = Instance::start(&["--size=3", "--cores=2"])?;
-    let alloc = ["alloc", "--bg", "-N3", "--release-idle=0.1s"];
+    // Longer than a few commands take on a busy machine.
+    let alloc = ["alloc", "--bg", "-N3", "--release-idle=3s"];
     let inside = instance.ok(&alloc)?;
     let inside = inside.trim_end();
     let at = |words: &[&str]| instance.ok(&[&["--at", inside, "submit"], words].concat());
     // Longer than nodes may be idle.
-    let narrow = at(&["-n1", "sleep", "0.5"])?;
+    let narrow = at(&["-n1", "sleep", "4"])?;
     let after = format!("--dependency=afterok:{}", narrow.trim_end());
     let wide = at(&["-N3", "-n3", &after, "true"])?;
     let held = at(&["-N2", "-n2", "--urgency=hold", "true"])?;
