@@ -362,11 +362,15 @@ impl Watched {
     /// Urgent ones first, then who was submitted earlier: the order of the policies that are judged. A gang is
     /// in the place of its member with the highest number.
     fn turn(&self, wants: &BTreeMap<JobId, Want>, job: JobId, want: &Want) -> (i16, Time, JobId) {
-        let gang = |want: &Want| Some((want.owner.user, want.gang.as_ref()?.name.clone()));
-        let mates = wants.iter().rev();
-        let mut mates =
-            mates.filter(|(_, other)| gang(want).is_some() && gang(other) == gang(want));
-        let (job, want) = mates.next().map_or((job, want), |(job, want)| (*job, want));
+        fn gang(want: &Want) -> Option<(u32, &str)> {
+            Some((want.owner.user, want.gang.as_ref()?.name.as_str()))
+        }
+        // Of those who are in none there are thousands, and this is asked for each.
+        let last = gang(want).and_then(|own| {
+            let mut mates = wants.iter().rev();
+            mates.find(|(_, other)| gang(other) == Some(own))
+        });
+        let (job, want) = last.map_or((job, want), |(job, want)| (*job, want));
         (-i16::from(want.urgency), want.submitted, job)
     }
 
