@@ -81,6 +81,14 @@ impl Reserved {
             Some(ground) => found.ranks.intersect(ground),
             None => found.ranks.clone(),
         };
+        if ranks.is_empty() && !found.ranks.is_empty() {
+            let text = format!(
+                "{}, its ranks {} are none of those that its jobs may have here",
+                given(),
+                found.ranks
+            );
+            return Err(Refusal::invalid(text));
+        }
         let has = Capacity::of(&self.inventory.restrict(&ranks));
         let mut request = spec.request.clone();
         if let Some(constraint) = &request.constraint {
