@@ -509,7 +509,7 @@ impl Planner {
         let held = Arc::clone(&set);
         self.hold(
             (job, Some(owner)),
-            (held, since, until),
+            (held, Some(since), until),
             Certainty::Proposed,
         );
         self.aside(job);
@@ -519,7 +519,7 @@ impl Planner {
     fn hold(
         &mut self,
         (job, owner): (JobId, Option<Owner>),
-        (set, since, until): (Arc<ResourceSet>, Time, Time),
+        (set, since, until): (Arc<ResourceSet>, Option<Time>, Time),
         certainty: Certainty,
     ) {
         let rate = owner

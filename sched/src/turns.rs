@@ -137,8 +137,8 @@ pub(crate) struct Turns {
 /// A run that began or ended, with whose it is and what it costs in each second.
 #[derive(Clone, Debug)]
 enum News {
-    /// And since when it runs.
-    Began(Holder, f64, Time),
+    /// And since when it runs; none is since the pass that hears of it.
+    Began(Holder, f64, Option<Time>),
     Ended(Holder, f64),
     /// From when to when it ran.
     Was(Holder, f64, Time, Time),
@@ -246,8 +246,8 @@ impl Turns {
         self.tariff = tariff(&self.policy, self.capacities);
     }
 
-    /// A job runs since then; what that costs in each second.
-    pub fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Time) -> f64 {
+    /// A job runs since then, or since the pass that follows; what that costs in each second.
+    pub fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Option<Time>) -> f64 {
         let rate = self.rate(owner, set);
         let holder = Parties::holder(owner);
         self.news.push(News::Began(holder, rate, since));
@@ -267,7 +267,9 @@ impl Turns {
             let id = self.ledger.holder(&parties::path(holder));
             match news {
                 News::Began(_, rate, since) => {
-                    self.ledger.backdate(id, rate, (since, now), now);
+                    if let Some(since) = since {
+                        self.ledger.backdate(id, rate, (since, now), now);
+                    }
                     self.ledger.using(id, now, rate);
                 }
                 News::Ended(_, rate) => self.ledger.using(id, now, -rate),

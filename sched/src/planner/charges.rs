@@ -40,10 +40,8 @@ impl Planner {
         if known.is_some_and(|known| known.set.nodes == set.nodes) {
             return;
         }
-        let since = match known {
-            Some(_) => self.since(&set).max(self.occupancy.now()),
-            None => self.since(&set),
-        };
+        // What it held before is charged until the pass that follows.
+        let since = known.is_none().then(|| self.since(&set));
         self.free(job);
         let rate = self.began(&owner, &set, since);
         let until = self.end_of(&set);
@@ -65,8 +63,8 @@ impl Planner {
         }
     }
 
-    /// Charges somebody from a time on; what that costs in each second.
-    pub(super) fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Time) -> f64 {
+    /// Charges somebody from a time on, or from the pass that follows; what that costs in each second.
+    pub(super) fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Option<Time>) -> f64 {
         self.occupancy.accounts_mut().began(owner, set);
         self.lined.moved();
         self.turns.began(owner, set, since)

@@ -73,13 +73,10 @@ impl Planner {
                 }
             }
             known => {
-                // What it held until now is charged; it goes on with something else.
+                // What it held is charged until the pass that follows; it goes on with something else.
                 let is_held = known.is_some_and(|known| known.certainty == Certainty::Held);
                 let goes_on = is_held || self.charged.contains_key(&job);
-                let since = match goes_on {
-                    true => self.since(&set).max(self.occupancy.now()),
-                    false => self.since(&set),
-                };
+                let since = (!goes_on).then(|| self.since(&set));
                 let ending = self.taking.ending.get(&job).copied();
                 let leaving = self.taking.leaving.get(&job).cloned();
                 self.free(job);

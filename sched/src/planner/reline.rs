@@ -184,7 +184,7 @@ impl Planner {
         for (owner, set, rate) in paid(&mut self.holdings, &mut self.charged) {
             *rate = self.turns.rate(owner, set);
             if let Some(now) = charged {
-                self.turns.began(owner, set, now);
+                self.turns.began(owner, set, Some(now));
             }
         }
     }

@@ -284,3 +284,36 @@ fn who_gives_nodes_back_is_charged_for_each_once() {
         "{later}, {three} before"
     );
 }
+
+/// What changes is heard of when the planner plans, and nothing may have had it do so for long.
+#[test]
+fn who_gives_nodes_back_long_after_the_last_pass_is_charged_once() {
+    let policy = read("preset = \"flux\"\nusage.decay = { form = \"none\" }");
+    let mut planner = Planner::with(policy.expect("a policy"));
+    planner.apply(Delta::Inventory(inventory(&[(4, 0, 0), (4, 0, 0)])));
+    planner.apply(Delta::Up(Idset::first_ids(2)));
+    let at = |seconds: i64| Time(NOW.0 + seconds * MICROS);
+    let whole = |nodes: u32| {
+        let mut set = (*inventory(&[(4, 0, 0), (4, 0, 0)])).clone();
+        set.nodes.retain(|rank, _| rank.0 < nodes);
+        set.starttime = NOW.0;
+        Arc::new(set)
+    };
+    let used = |planner: &mut Planner, now: Time| {
+        planner.apply(Delta::Shares(1));
+        let told = planner.plan(now, 9).shares.expect("they were asked for");
+        let row = told.rows.into_iter().find(|row| row.user == Some(7));
+        row.map_or(0.0, |row| row.usage)
+    };
+    let holder = Owner {
+        user: 7,
+        ..Owner::default()
+    };
+    assert_eq!(used(&mut planner, at(0)), 0.0);
+    planner.apply(Delta::Held(JobId(1), holder.clone(), whole(2)));
+    assert_eq!(used(&mut planner, at(10)), 80.0);
+    planner.apply(Delta::Held(JobId(1), holder, whole(1)));
+    assert_eq!(used(&mut planner, at(100)), 800.0);
+    planner.apply(Delta::Freed(JobId(1)));
+    assert_eq!(used(&mut planner, at(110)), 840.0);
+}
