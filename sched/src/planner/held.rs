@@ -60,16 +60,18 @@ impl Planner {
         let began = Time(set.starttime);
         match self.holdings.get_mut(&job) {
             Some(holding) if holding.set.nodes == set.nodes && holding.owner == owner => {
-                match holding.certainty {
-                    Certainty::Held if holding.until != until => {
-                        return self.ends_then(job, set, until);
-                    }
-                    // Said again: a want that came since then is the next attempt's.
-                    Certainty::Held => return,
-                    Certainty::Proposed => holding.certainty = Certainty::Held,
-                }
-                if let Some(owner) = &holding.owner {
+                let known = std::mem::replace(&mut holding.certainty, Certainty::Held);
+                let moves = holding.until != until;
+                if let (Some(owner), Certainty::Proposed) = (&holding.owner, known) {
                     self.taking.holds(owner, job);
+                }
+                // It may end sooner than was proposed: with the instance.
+                if moves {
+                    self.ends_then(job, set, until);
+                }
+                if known == Certainty::Held {
+                    // Said again: a want that came since then is the next attempt's.
+                    return;
                 }
             }
             known => {

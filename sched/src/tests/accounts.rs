@@ -7,7 +7,7 @@ use std::sync::Arc;
 use eddy_wire::account::{Account, Change, Member, Name, Shares};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::plan::{Delta, Owner, Used, Want};
+use eddy_wire::plan::{Delta, Owner, Used, Verdict, Want};
 use eddy_wire::time::{MICROS, Time};
 use fastrand::Rng;
 
@@ -316,4 +316,35 @@ fn who_gives_nodes_back_long_after_the_last_pass_is_charged_once() {
     assert_eq!(used(&mut planner, at(100)), 800.0);
     planner.apply(Delta::Freed(JobId(1)));
     assert_eq!(used(&mut planner, at(110)), 840.0);
+}
+
+/// In an instance that ends whoever has no limit ends with it at the latest: so his grant says.
+#[test]
+fn who_has_no_limit_may_use_no_more_than_his_grant_says() {
+    let policy = read("preset = \"flux\"").expect("a policy");
+    let mut planner = Planner::with(policy);
+    planner.apply(Delta::Inventory(inventory(&[(4, 0, 0)])));
+    planner.apply(Delta::Up(Idset::one(0)));
+    let want = Want {
+        owner: Owner {
+            user: 7,
+            ..Owner::default()
+        },
+        ..Want::of(16, nodes(1, 1, 4))
+    };
+    let owner = want.owner.clone();
+    planner.apply(Delta::Want(JobId(1), want));
+    let outcome = planner.plan(NOW, 9);
+    let Some((_, Verdict::Start(set))) = outcome.verdicts.first() else {
+        panic!("it starts: {outcome:?}");
+    };
+    let mut set = (**set).clone();
+    set.expiration = set.starttime + 60 * MICROS;
+    planner.apply(Delta::Held(JobId(1), owner, Arc::new(set)));
+    // With whoever comes to wait what each is due is made anew.
+    planner.apply(Delta::Want(JobId(2), Want::of(16, nodes(1, 1, 4))));
+    planner.apply(Delta::Shares(1));
+    let told = planner.plan(NOW, 9).shares.expect("they were asked for");
+    let planned = told.rows.iter().filter(|row| row.user == Some(7));
+    assert_eq!(planned.map(|row| row.planned).sum::<f64>(), 240.0);
 }
