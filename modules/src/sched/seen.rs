@@ -49,10 +49,11 @@ pub(super) enum PassedWith {
 pub(super) struct Seen {
     pub(super) submit: Arc<Submit>,
     pub(super) submitted: Time,
-    /// When it last came to wait for resources.
+    /// When it last came to wait for resources, earlier by as long as it had waited for them before.
     pub(super) eligible: Time,
-    /// For how long its queue had been stopped until then.
+    /// For how long its queue had been stopped when it came to.
     pub(super) stopped: Span,
+    pub(super) wait: Wait,
     pub(super) state: JobState,
     pub(super) urgency: u8,
     /// What a release gives it back.
@@ -93,6 +94,17 @@ pub(super) enum Rest {
     Had,
 }
 
+/// Whether an attempt waits for nothing but resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It does, also where it was given some and has not begun.
+    Now,
+    /// It has waited for them so long, and something else is missing.
+    Before(Span),
+    /// It has begun.
+    Over,
+}
+
 /// Who says when and where a job begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -122,6 +134,7 @@ impl Seen {
             submitted: t,
             eligible: t,
             stopped: Span::ZERO,
+            wait: Wait::Before(Span::ZERO),
             state: submit.entry.state(),
             urgency: submit.urgency,
             urgency_before: match submit.urgency {
@@ -185,13 +198,14 @@ impl Seen {
 
 impl Seen {
     pub(super) fn apply(&mut self, t: Time, kind: &Kind, gates: &Gates) {
-        let before = self.state;
+        // By the queue in which it did.
+        let waited = match self.wait {
+            Wait::Now => Span((t - self.waits_since(gates, t)).0.max(0)),
+            Wait::Before(waited) => waited,
+            Wait::Over => Span::ZERO,
+        };
         if let Ok(next) = self.state.next(kind) {
             self.state = next;
-        }
-        if before != JobState::Sched && self.state == JobState::Sched {
-            self.eligible = t;
-            self.stopped = self.stopped_until(gates, t);
         }
         self.suspension.apply(t, kind);
         self.shrinking.apply(kind);
@@ -222,6 +236,33 @@ impl Seen {
             Kind::Start | Kind::Requeue(_) => self.passed_with = PassedWith::Nobody,
             _ => {}
         }
+        self.wait(t, (kind, waited), gates);
+    }
+
+    /// Whether it waits for resources from now on, or not any more. What it has waited is not lost where its urgency
+    /// or what it asks for changes, it is held for a while, or comes back from where it never began.
+    fn wait(&mut self, t: Time, (kind, waited): (&Kind, Span), gates: &Gates) {
+        let is_in_line = matches!(
+            self.state,
+            JobState::New | JobState::Depend | JobState::Priority | JobState::Sched
+        );
+        self.wait = match (self.wait, kind) {
+            (_, Kind::Start) => Wait::Over,
+            (Wait::Over, Kind::Requeue(_)) => Wait::Before(waited),
+            (Wait::Before(_), _) if self.is_queued() => {
+                self.eligible = t.after(Span(-waited.0));
+                self.stopped = self.stopped_until(gates, t);
+                Wait::Now
+            }
+            (Wait::Now, _) if is_in_line && !self.is_queued() => Wait::Before(waited),
+            (wait, _) => wait,
+        };
+    }
+
+    /// Since when it waits for resources, without the time for which its queue was stopped since it came to.
+    fn waits_since(&self, gates: &Gates, now: Time) -> Time {
+        let stopped = self.stopped_until(gates, now).0 - self.stopped.0;
+        self.eligible.after(Span(stopped.max(0)))
     }
 
     /// It is passed to an instance, wherever its queue leads by now. Its next attempt goes where that leads then,
@@ -292,14 +333,14 @@ impl Seen {
     }
 
     pub(super) fn want(&self, gates: &Gates) -> Want {
-        // It waits for no resources while its queue is stopped.
-        let stopped = self.stopped_until(gates, self.eligible).0 - self.stopped.0;
+        // Planners are told of it while its queue is not stopped: until when that was is the same at any time.
+        let eligible = self.waits_since(gates, self.eligible);
         Want {
             urgency: self.urgency,
             request: self.submit.spec.request.clone(),
             owner: self.owner(),
             submitted: self.submitted,
-            eligible: self.eligible.after(Span(stopped.max(0))),
+            eligible,
             place: self.place,
             pools: pools::takes(&self.submit),
             reservation: reservation::of(&self.submit.spec).and_then(|name| name.parse().ok()),
@@ -357,3 +398,6 @@ impl Seen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
