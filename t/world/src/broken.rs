@@ -159,6 +159,10 @@ pub enum Rule {
     AllKill,
     /// Everybody may take nodes out of service.
     AllDrain,
+    /// A start does not count before the next pick of the pass.
+    PassUnheard,
+    /// Who has nothing that waits takes from those beside him.
+    IdleHeard,
 }
 
 /// Rules that are broken by asking as the owner, by what is asked for.
@@ -256,6 +260,8 @@ impl Rule {
         ("all-suspend", Rule::AllSuspend),
         ("all-kill", Rule::AllKill),
         ("all-drain", Rule::AllDrain),
+        ("pass-unheard", Rule::PassUnheard),
+        ("idle-heard", Rule::IdleHeard),
     ];
 
     /// The rule of this name.

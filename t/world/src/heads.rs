@@ -4,6 +4,7 @@
 //! and reckons each start that passes somebody by planners made anew. It changes nothing.
 
 mod apart;
+mod dues;
 mod gifts;
 mod kept;
 mod overdue;
@@ -29,6 +30,7 @@ use eddy_wire::time::Time;
 
 use crate::broken::Rule;
 use apart::{Apart, Holds, Queue};
+use dues::Dues;
 use gifts::Gifts;
 use kept::Kept;
 use overdue::Overdue;
@@ -52,6 +54,7 @@ pub struct Watched {
     gifts: Gifts,
     overdue: Overdue,
     kept: Kept,
+    dues: Dues,
     tally: Tally,
     /// When it planned last, by its leader's clock.
     pub planned: Time,
@@ -78,6 +81,10 @@ pub struct Tally {
     pub judged: u64,
     /// Promised starts that were held against what was promised before.
     pub promises: u64,
+    /// Passes whose accounts were reckoned anew.
+    pub dues: u64,
+    /// Pairs of who began and who waited on and asked for the same.
+    pub picks: u64,
 }
 
 impl Tally {
@@ -86,6 +93,8 @@ impl Tally {
         self.passes += other.passes;
         self.judged += other.judged;
         self.promises += other.promises;
+        self.dues += other.dues;
+        self.picks += other.picks;
     }
 }
 
@@ -117,6 +126,7 @@ impl Watched {
             gifts: Gifts::default(),
             overdue: Overdue::default(),
             kept: Kept::default(),
+            dues: Dues::default(),
             tally: Tally::default(),
             planned: Time(0),
         }
@@ -132,6 +142,12 @@ impl Watched {
             Delta::Policy(text) if breaks(Rule::OverdueUnheard) => {
                 Some(Delta::Policy(overdue::patient(text)))
             }
+            Delta::Policy(text) if breaks(Rule::PassUnheard) => {
+                Some(Delta::Policy(dues::standing_still(text)))
+            }
+            Delta::Policy(text) if breaks(Rule::IdleHeard) => {
+                Some(Delta::Policy(dues::among_all(text)))
+            }
             Delta::Gives(_, Gives::Nodes { .. }) if breaks(Rule::GiftsUnheard) => None,
             _ => Some(delta.clone()),
         };
@@ -139,6 +155,7 @@ impl Watched {
             self.pass = Pass::Late;
         }
         self.note_kept(&delta);
+        self.dues.note(&delta, &self.wants);
         self.note(&delta);
         told.into_iter().for_each(|told| self.planner.apply(told));
     }
@@ -217,9 +234,11 @@ impl Watched {
     /// The sentence of it, with the outcome that is to be obeyed all the same.
     pub fn plan(&mut self, now: Time, steps: u32) -> (Outcome, Result<(), String>) {
         self.ask_kept();
+        self.ask_dues();
         let mut outcome = self.planner.plan(now, steps);
         self.planned = now;
         let kept = self.check_kept(&mut outcome, now);
+        let dues = self.check_dues(&mut outcome, now);
         let main = self.main().into_iter();
         let passes = main.chain(self.apart.queues()).filter(|queue| {
             let waits = |(job, want): (&JobId, &Want)| waits(*queue, &outcome, *job, want);
@@ -232,12 +251,15 @@ impl Watched {
                 .and_then(|()| self.check_overdue(&outcome, now)),
             Pass::Late => Ok(()),
         };
-        let checked = kept.and(checked).and_then(|()| match self.closes() {
-            false => self
-                .gifts
-                .check(&outcome, &self.wants, &self.held, &self.up),
-            true => Ok(()),
-        });
+        let checked = kept
+            .and(dues)
+            .and(checked)
+            .and_then(|()| match self.closes() {
+                false => self
+                    .gifts
+                    .check(&outcome, &self.wants, &self.held, &self.up),
+                true => Ok(()),
+            });
         for (job, verdict) in &outcome.verdicts {
             match verdict {
                 Verdict::Start(set) => {

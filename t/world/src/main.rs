@@ -311,9 +311,14 @@ fn report(options: &Options, totals: &Totals, seconds: f64) -> ExitCode {
         passes,
         judged,
         promises,
+        dues,
+        picks,
     } = totals.heads;
     println!("{passes} passes let somebody start while another waited, {judged} were judged");
     println!("{promises} promised starts were held against what was promised before");
+    println!(
+        "{dues} times dues were reckoned anew, {picks} times for who began and who waited alike"
+    );
     let (taken, began) = totals.taken;
     if taken > 0 {
         println!("{taken} jobs were taken while the root was away, {began} began without it");

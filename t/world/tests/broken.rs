@@ -483,3 +483,26 @@ fn users_who_may_send_signals_to_anothers_jobs() {
 fn users_who_may_take_nodes_out_of_service() {
     found("all-drain", &["changed the instance by `drain`"]);
 }
+
+#[test]
+fn starts_that_do_not_count_before_the_next_pick() {
+    found("pass-unheard", &["is told as to use"]);
+}
+
+#[test]
+fn one_who_gets_everything_where_another_waits_for_the_same() {
+    // In seeds it is told before that what starts come to is not counted.
+    let script = "nodes 1x2\npolicy flux\nbreak pass-unheard\ndrain 0\n\
+                  submit a run=10 limit=20\nsubmit b run=10 limit=20\n3> submit c run=10 limit=20\npass 1\n\
+                  crash leader\nstart\npass 1\nundrain 0\npass 2\n";
+    let told = play(script).expect("a script");
+    let found = "BROKEN: job 2 begins, which is due";
+    assert!(told.contains(found), "{told}");
+    assert!(told.contains("and job 3 waits, which asks for the same and is due"));
+}
+
+#[test]
+fn idle_accounts_that_take_from_those_beside_them() {
+    // Few seeds have both accounts and that policy.
+    found_from(340, Shape::Flat, "idle-heard", &["is told as due"]);
+}

@@ -1,0 +1,528 @@
+//! Whether each account is due what it had, will have and who else waits make of it, and whether each start counts
+//! before the next pick.
+//!
+//! Knows what the planner was told, and reckons anew what each has used and may still use, and by that the factor
+//! `fair_share` of the preset `flux`: only those are compared who have something that waits. The planner is asked with
+//! each pass what it reckons. Of those who ask for the same in the same place nobody begins who is due less than one
+//! who waits on: so with two who wait and room for both, one does not get everything. What another policy charged
+//! before, and nodes that are not there for all, are not reckoned here.
+
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+use eddy_sched::policy::print::print;
+use eddy_sched::policy::read::read;
+use eddy_sched::policy::{Blend, Decay, Policy, Rung, Share, ShareRules, WithinPass};
+use eddy_wire::account::{Book, Name};
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Takes;
+use eddy_wire::plan::{Delta, Outcome, Owner, ShareRow, Verdict, Want};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::{MICROS, Span, Time};
+
+use super::Watched;
+use tree::Tree;
+
+/// Whoever asks in a world has numbers of his own.
+const TAG: u64 = u64::MAX;
+/// So much of a sum of other numbers is no other number.
+const NEAR: f64 = 1e-6;
+/// So much of a value is nothing of what was used: it is what an hour and a half of waiting is worth.
+const LITTLE: f64 = 10.0;
+/// The urgency before all values.
+const EXPEDITE: u8 = 31;
+
+/// Of more who wait or hold something no pass is judged: trials have thousands.
+const PARTIES_MAX: usize = 200;
+
+/// The policy whose factors are reckoned here; what was used may fade in another time.
+static FLUX: LazyLock<Policy> =
+    LazyLock::new(|| read("preset = \"flux\"").expect("it is a preset"));
+
+/// Who pays.
+type Holder = (Option<Name>, u32);
+
+fn holder(owner: &Owner) -> Holder {
+    (owner.account.clone(), owner.user)
+}
+
+/// Who is due what, as far as was told.
+#[derive(Default)]
+pub(super) struct Dues {
+    book: Book,
+    used: BTreeMap<Holder, Standing>,
+    runs: BTreeMap<JobId, Run>,
+    news: Vec<News>,
+    tariff: Tariff,
+    order: Order,
+}
+
+/// By what was charged until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Tariff {
+    #[default]
+    Unknown,
+    /// That of this policy.
+    One,
+    /// Also that of another.
+    Many,
+}
+
+/// Whether anything began or ended since the last pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    True,
+    Moved,
+}
+
+/// What somebody had until a time, in core-seconds that fade, and has.
+#[derive(Clone, Copy, Default)]
+struct Standing {
+    amount: f64,
+    cores: f64,
+    at: Time,
+}
+
+struct Run {
+    owner: Owner,
+    set: Arc<ResourceSet>,
+    certainty: Certainty,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Certainty {
+    Proposed,
+    Recorded,
+}
+
+/// What only a pass knows the time of.
+enum News {
+    /// Since then; none is the pass.
+    Began(Holder, f64, Option<Time>),
+    Ended(Holder, f64),
+    Was(Holder, f64, Time, Time),
+}
+
+impl Standing {
+    fn advance(&mut self, now: Time, half: f64) {
+        let left = (-seconds(now - self.at) / half).exp2();
+        let rest = half / std::f64::consts::LN_2;
+        self.amount = self.amount * left + self.cores * rest * (1.0 - left);
+        self.at = now;
+    }
+}
+
+fn seconds(span: Span) -> f64 {
+    span.0 as f64 / MICROS as f64
+}
+
+fn cores(set: &ResourceSet) -> f64 {
+    let all: u64 = set.nodes.values().map(|node| node.cores.len()).sum();
+    all as f64
+}
+
+impl Dues {
+    /// Something changes; `wants` is who waited before.
+    pub fn note(&mut self, delta: &Delta, wants: &BTreeMap<JobId, Want>) {
+        match delta {
+            Delta::Held(job, owner, set) | Delta::Charged(job, owner, set) => {
+                self.held(*job, owner, set);
+            }
+            Delta::Freed(job) | Delta::Rests(job, ..) | Delta::Ground(job, _) => self.ends(*job),
+            Delta::Unwant(job) => self.withdrawn(*job),
+            Delta::Want(job, want) => {
+                let before = wants.get(job);
+                if before.is_some_and(|before| before.request != want.request) {
+                    self.withdrawn(*job);
+                }
+            }
+            Delta::Account(change) => {
+                self.book.apply(change);
+                self.order = Order::Moved;
+            }
+            Delta::Used(all) => {
+                let used = all.iter().filter(|one| one.to > one.from);
+                self.news.extend(used.map(|one| {
+                    let cores = one.cores / seconds(one.to - one.from);
+                    News::Was(holder(&one.owner), cores, one.from, one.to)
+                }));
+                self.order = Order::Moved;
+            }
+            Delta::Policy(_) => {
+                self.tariff = match self.tariff {
+                    Tariff::Unknown => Tariff::Unknown,
+                    Tariff::One | Tariff::Many => Tariff::Many,
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn held(&mut self, job: JobId, owner: &Owner, set: &Arc<ResourceSet>) {
+        let certainty = Certainty::Recorded;
+        let goes_on = match self.runs.get_mut(&job) {
+            Some(run) if run.set.nodes == set.nodes && run.owner == *owner => {
+                (run.set, run.certainty) = (Arc::clone(set), certainty);
+                return;
+            }
+            known => known.is_some_and(|run| run.certainty == Certainty::Recorded),
+        };
+        let since = (!goes_on && set.starttime > 0).then_some(Time(set.starttime));
+        self.ends(job);
+        self.begins(job, owner, (set, since), certainty);
+    }
+
+    fn begins(
+        &mut self,
+        job: JobId,
+        owner: &Owner,
+        (set, since): (&Arc<ResourceSet>, Option<Time>),
+        certainty: Certainty,
+    ) {
+        self.news
+            .push(News::Began(holder(owner), cores(set), since));
+        self.order = Order::Moved;
+        let run = Run {
+            owner: owner.clone(),
+            set: Arc::clone(set),
+            certainty,
+        };
+        self.runs.insert(job, run);
+    }
+
+    fn withdrawn(&mut self, job: JobId) {
+        let run = self.runs.get(&job);
+        if run.is_some_and(|run| run.certainty == Certainty::Proposed) {
+            self.ends(job);
+        }
+    }
+
+    fn ends(&mut self, job: JobId) {
+        if let Some(run) = self.runs.remove(&job) {
+            self.news
+                .push(News::Ended(holder(&run.owner), cores(&run.set)));
+            self.order = Order::Moved;
+        }
+    }
+
+    /// It is now this time. What fades otherwise than is known here is not reckoned.
+    fn at(&mut self, now: Time, half: Option<f64>) {
+        let Some(half) = half else {
+            self.news.clear();
+            return;
+        };
+        for news in std::mem::take(&mut self.news) {
+            let (News::Began(holder, ..) | News::Ended(holder, _) | News::Was(holder, ..)) = &news;
+            let fresh = Standing {
+                at: now,
+                ..Standing::default()
+            };
+            let standing = self.used.entry(holder.clone()).or_insert(fresh);
+            standing.advance(now, half);
+            let had = |cores: f64, from: Time, to: Time| {
+                let mut had = Standing {
+                    amount: 0.0,
+                    cores,
+                    at: from.min(to),
+                };
+                had.advance(to, half);
+                had.cores = 0.0;
+                had.advance(now.max(to), half);
+                had.amount
+            };
+            match news {
+                News::Began(_, cores, since) => {
+                    standing.amount += had(cores, since.unwrap_or(now), now);
+                    standing.cores += cores;
+                }
+                News::Ended(_, cores) => standing.cores -= cores,
+                News::Was(_, cores, from, to) => standing.amount += had(cores, from, to),
+            }
+        }
+        self.used
+            .values_mut()
+            .for_each(|one| one.advance(now, half));
+    }
+
+    /// Who runs for one, on how many cores and until when, to tell of.
+    fn runs_of(&self, of: &Holder) -> String {
+        let runs = self.runs.iter();
+        let runs = runs.filter(|(_, run)| holder(&run.owner) == *of);
+        let told = runs.map(|(job, run)| {
+            let (cores, end) = (cores(&run.set), Time(run.set.expiration));
+            format!("{job} ({:?}, {cores} cores to {end})", run.certainty)
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What each may still come to use.
+    fn planned(&self, now: Time, half: f64) -> BTreeMap<Holder, f64> {
+        let mut planned = BTreeMap::new();
+        for run in self.runs.values() {
+            *planned.entry(holder(&run.owner)).or_default() += rest(&run.set, now, half);
+        }
+        planned
+    }
+}
+
+/// What a run may still come to use, of what counts.
+fn rest(set: &ResourceSet, now: Time, half: f64) -> f64 {
+    let left = match set.expiration {
+        0 => half,
+        end => seconds(Time(end) - now).clamp(0.0, half),
+    };
+    cores(set) * left
+}
+
+impl Watched {
+    /// With each pass the planner is asked what everybody is due, where that can be judged.
+    pub(super) fn ask_dues(&mut self) {
+        if self.half().is_some() && self.reckons_dues() {
+            self.planner.apply(Delta::Shares(TAG));
+        }
+    }
+
+    /// Everybody is due what that comes to, and nobody begins who is due less than one who waits on. Takes its own
+    /// answer out of the outcome.
+    pub(super) fn check_dues(&mut self, outcome: &mut Outcome, now: Time) -> Result<(), String> {
+        let rows = take_answer(outcome);
+        let half = self.half();
+        let reckons = half.is_some() && self.reckons_dues();
+        if self.dues.tariff == Tariff::Unknown {
+            self.dues.tariff = Tariff::One;
+        }
+        let mut order = std::mem::take(&mut self.dues.order);
+        let mut checked = Ok(());
+        self.dues.at(now, half);
+        let begun: Vec<_> = starts(outcome)
+            .map(|(job, set)| (job, Arc::clone(set)))
+            .collect();
+        for (job, set) in &begun {
+            if let Some(half) = half.filter(|_| reckons && checked.is_ok()) {
+                checked = self.check_pick(*job, outcome, (now, half));
+            }
+            self.begins(*job, set, now);
+            self.dues.at(now, half);
+            order = Order::Moved;
+        }
+        self.dues.order = Order::True;
+        // Whoever began in a slice may be reckoned in the next.
+        let is_told = reckons && order == Order::Moved && !outcome.unfinished;
+        let judged = half.zip(rows).filter(|_| is_told);
+        checked.and_then(|()| match judged {
+            Some((half, rows)) => self.check_rows(&rows, (now, half)),
+            None => Ok(()),
+        })
+    }
+
+    fn begins(&mut self, job: JobId, set: &Arc<ResourceSet>, now: Time) {
+        if let Some(want) = self.wants.get(&job) {
+            let owner = want.owner.clone();
+            let mut set = Arc::clone(set);
+            if want.request.duration.is_none() {
+                // That it ends with the instance counts once it is recorded.
+                Arc::make_mut(&mut set).expiration = 0;
+            }
+            self.dues
+                .begins(job, &owner, (&set, Some(now)), Certainty::Proposed);
+        }
+    }
+
+    /// What is told of each is what he has used and may still use, and the factor that makes.
+    fn check_rows(&mut self, rows: &[ShareRow], (now, half): (Time, f64)) -> Result<(), String> {
+        let planned = self.dues.planned(now, half);
+        let Some(factors) = self.factors(&planned) else {
+            return Ok(());
+        };
+        self.tally.dues += 1;
+        for row in rows {
+            let Some(user) = row.user else { continue };
+            let holder = (row.account.clone(), user);
+            let used = self.dues.used.get(&holder).map_or(0.0, |one| one.amount);
+            let planned = planned.get(&holder).copied().unwrap_or_default();
+            let factor = factors.get(&holder).copied().unwrap_or_default();
+            let told = [
+                ("used", row.usage, used),
+                ("to use", row.planned, planned),
+                ("due", row.factor, factor),
+            ];
+            for (what, told, right) in told {
+                if (told - right).abs() > NEAR * right.abs().max(1.0) {
+                    let runs = self.dues.runs_of(&holder);
+                    return Err(format!(
+                        "user {user} is told as {what} {told}, and it is {right}, with jobs {runs} at {now}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Of those who wait on and ask for the same as who begins nobody is due more.
+    fn check_pick(
+        &mut self,
+        job: JobId,
+        outcome: &Outcome,
+        (now, half): (Time, f64),
+    ) -> Result<(), String> {
+        let Some(first) = self.wants.get(&job).filter(|want| is_plain(want)) else {
+            return Ok(());
+        };
+        let decided = |job: &JobId| outcome.verdicts.iter().any(|(other, _)| other == job);
+        let rivals: Vec<(JobId, &Want)> = self
+            .wants
+            .iter()
+            .filter(|(other, want)| {
+                let waits = !decided(other) && !self.held.contains_key(other);
+                waits && is_plain(want) && is_alike(first, want)
+            })
+            .map(|(other, want)| (*other, want))
+            .collect();
+        if rivals.is_empty() {
+            return Ok(());
+        }
+        let planned = self.dues.planned(now, half);
+        let Some(factors) = self.factors(&planned) else {
+            return Ok(());
+        };
+        let (_, policy) = self.policy.as_ref().expect("it is judged");
+        let value = |want: &Want| value(policy, want, &factors, now);
+        let due = value(first);
+        for (other, want) in &rivals {
+            let other_due = value(want);
+            if other_due > due + LITTLE {
+                return Err(format!(
+                    "job {job} begins, which is due {due}, and job {other} waits, which asks for the same and is due \
+                     {other_due}"
+                ));
+            }
+        }
+        self.tally.picks += rivals.len() as u64;
+        Ok(())
+    }
+
+    fn factors(&self, planned: &BTreeMap<Holder, f64>) -> Option<BTreeMap<Holder, f64>> {
+        let waiting: BTreeSet<Holder> = self.wants.values().map(|one| holder(&one.owner)).collect();
+        let mut all = waiting.clone();
+        all.extend(planned.keys().cloned());
+        all.extend(self.dues.used.keys().cloned());
+        let mut tree = Tree::new(&self.dues.book, all)?;
+        let used = |holder: &Holder| {
+            let used = self.dues.used.get(holder).map_or(0.0, |one| one.amount);
+            used + planned.get(holder).copied().unwrap_or_default()
+        };
+        Some(tree.factors(used, |holder| waiting.contains(holder)))
+    }
+
+    /// After how many seconds what was used counts half, where all was charged by a policy that is known here.
+    fn half(&self) -> Option<f64> {
+        let (_, policy) = self.policy.as_ref()?;
+        let is_known = self.dues.tariff != Tariff::Many && is_judged(policy);
+        match policy.usage.decay {
+            Decay::Exponential { half } if is_known => Some(seconds(half)),
+            _ => None,
+        }
+    }
+
+    /// Whether there are no others than those who are known here, nodes are there for all, and nobody takes from others: a
+    /// start that is found may be nobody's for the sake of one who takes.
+    fn reckons_dues(&self) -> bool {
+        let mut rules = self.preempts.qos.values();
+        if rules.any(|rule| !rule.preempts.is_empty()) {
+            return false;
+        }
+        let parties = self.wants.len() + self.dues.runs.len();
+        parties <= PARTIES_MAX && self.apart.queues().next().is_none() && !self.closes()
+    }
+}
+
+/// The rule broken: a pass goes by what was at its beginning.
+pub(super) fn standing_still(text: &Arc<str>) -> Arc<str> {
+    otherwise(text, |rules| rules.within_pass = WithinPass::Static)
+}
+
+/// The rule broken: who has nothing that waits counts as well.
+pub(super) fn among_all(text: &Arc<str>) -> Arc<str> {
+    otherwise(text, |rules| {
+        if let Share::Classic { blend, .. } = &mut rules.algorithm {
+            *blend = Blend::Part;
+        }
+    })
+}
+
+fn otherwise(text: &Arc<str>, change: impl Fn(&mut ShareRules)) -> Arc<str> {
+    match read(text) {
+        Ok(mut policy) if is_judged(&policy) => {
+            change(&mut policy.share);
+            print(&policy).into()
+        }
+        Ok(_) | Err(_) => Arc::clone(text),
+    }
+}
+
+fn take_answer(outcome: &mut Outcome) -> Option<Vec<ShareRow>> {
+    let told = outcome.shares.as_mut()?;
+    let at = told.tags.iter().position(|tag| *tag == TAG)?;
+    told.tags.remove(at);
+    let rows = told.rows.clone();
+    if told.tags.is_empty() {
+        outcome.shares = None;
+    }
+    Some(rows)
+}
+
+fn starts(outcome: &Outcome) -> impl Iterator<Item = (JobId, &Arc<ResourceSet>)> {
+    outcome
+        .verdicts
+        .iter()
+        .filter_map(|(job, verdict)| match verdict {
+            Verdict::Start(set) => Some((*job, set)),
+            Verdict::Never(_) | Verdict::Preempt { .. } => None,
+        })
+}
+
+/// Whether only resources decide whether it can begin.
+fn is_plain(want: &Want) -> bool {
+    want.request.takes == Takes::Resources
+        && want.urgency < EXPEDITE
+        && want.gang.is_none()
+        && want.back.is_none()
+        && want.reservation.is_none()
+        && want.pools.is_empty()
+}
+
+/// Whether the other could be where that one is, and only what its account is due, its wait and its user's wish part
+/// them.
+fn is_alike(one: &Want, other: &Want) -> bool {
+    one.request == other.request
+        && one.lasts == other.lasts
+        && one.owner.qos == other.owner.qos
+        && one.owner.class == other.owner.class
+        && one.owner.queue == other.owner.queue
+}
+
+/// What parts those who ask for the same.
+fn value(policy: &Policy, want: &Want, factors: &BTreeMap<Holder, f64>, now: Time) -> f64 {
+    let weight = |name: &str| policy.priority.weights.get(name).copied().unwrap_or(0.0);
+    let waited = seconds(now - want.eligible) / seconds(policy.priority.factors.max_wait);
+    let factor = factors.get(&holder(&want.owner)).copied().unwrap_or(0.0);
+    weight("fair_share") * factor
+        + weight("wait") * waited.clamp(0.0, 1.0)
+        + weight("user") * want.place.factor()
+}
+
+/// Whether it orders as the preset `flux` does, and nothing else keeps anybody back.
+fn is_judged(policy: &Policy) -> bool {
+    let flux = &*FLUX;
+    policy.preset == flux.preset
+        && policy.share == flux.share
+        && policy.priority == flux.priority
+        && policy.queue == flux.queue
+        && policy.usage.weights == flux.usage.weights
+        && policy.usage.factors.is_empty()
+        && policy.usage.qos_factors.is_empty()
+        && policy.placement.ladder == [Rung::Free]
+}
