@@ -6,6 +6,7 @@
 mod careless;
 mod deaf;
 mod loose;
+mod wordy;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::nature::{InstanceId, Nature};
 pub use careless::Careless;
 pub use deaf::{Deaf, Deafening};
 pub use loose::Loose;
+pub use wordy::Wordy;
 
 /// Cores of the largest node of a world.
 const CORES_MAX: u32 = 4;
@@ -163,6 +165,8 @@ pub enum Rule {
     PassUnheard,
     /// Who has nothing that waits takes from those beside him.
     IdleHeard,
+    /// What one record could say is several.
+    AllSpelledOut,
 }
 
 /// Rules that are broken by asking as the owner, by what is asked for.
@@ -262,6 +266,7 @@ impl Rule {
         ("all-drain", Rule::AllDrain),
         ("pass-unheard", Rule::PassUnheard),
         ("idle-heard", Rule::IdleHeard),
+        ("all-spelled-out", Rule::AllSpelledOut),
     ];
 
     /// The rule of this name.
@@ -430,6 +435,10 @@ impl Module for Hasty {
 
     fn stands(&self, event: &Event) -> bool {
         self.inner.stands(event)
+    }
+
+    fn completes(&self, event: &mut Event) {
+        self.inner.completes(event);
     }
 
     fn apply(&mut self, record: &Record) {

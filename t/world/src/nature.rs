@@ -326,7 +326,8 @@ impl Nature {
 
     /// The leader of an instance recorded this.
     pub fn record(&mut self, instance: InstanceId, record: &Arc<Record>) {
-        self.oracle(instance).record(record);
+        let heard = self.heard(record.event.t);
+        self.oracle(instance).record(record, heard);
         let Some(job) = record.event.job else { return };
         let did = self.judge(instance).recorded().did(job, &record.event.kind);
         let above = self.tree.parent(instance);

@@ -24,6 +24,7 @@ pub mod silence;
 mod sockets;
 mod staying;
 mod tasks;
+pub mod terse;
 mod twice;
 mod users;
 mod waits;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use eddy_broker::{Caller, Finished, Reply};
 use eddy_modules::live::{Change, Live};
 use eddy_modules::row::row;
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::grace;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::job::Job;
@@ -73,6 +74,7 @@ pub struct Oracle {
     screened: filtered::Screened,
     silent: silence::Silent,
     charged: twice::Charged,
+    terse: terse::Terse,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -138,11 +140,13 @@ impl Oracle {
 
     /// Something goes wrong from now on.
     pub fn struck(&mut self) {
+        self.terse.forget();
         self.preempts.struck();
     }
 
     /// A shell says hello to the leader.
     pub fn hello(&mut self, shell: Epoch) {
+        self.terse.forget();
         if let Some(ranks) = self.recorded.shells.get(&shell) {
             self.preempts.hello(ranks);
         }
@@ -288,9 +292,12 @@ impl Oracle {
         }
     }
 
-    /// The leader recorded this, and what it implies.
-    pub fn record(&mut self, record: &Arc<Record>) {
+    /// The leader recorded this, and what it implies; when that was.
+    pub fn record(&mut self, record: &Arc<Record>, heard: terse::Heard) {
         self.records.later.push_back(Arc::clone(record));
+        let is_limited = |submit: &Submit| self.limited.counts_for(submit);
+        let checked = self.terse.apply(record, heard, is_limited);
+        self.check(checked);
         self.fold_one(record);
         if let Some(implied) = record.implied() {
             self.fold_one(&implied);

@@ -506,3 +506,9 @@ fn idle_accounts_that_take_from_those_beside_them() {
     // Few seeds have both accounts and that policy.
     found_from(340, Shape::Flat, "idle-heard", &["is told as due"]);
 }
+
+#[test]
+fn jobs_of_which_nothing_is_asked_and_which_cost_more_records() {
+    let sentences = ["does not say its place", "there is a record"];
+    found("all-spelled-out", &sentences);
+}

@@ -179,6 +179,10 @@ impl Module for Deaf {
         self.real.stands(event)
     }
 
+    fn completes(&self, event: &mut Event) {
+        self.real.completes(event);
+    }
+
     fn apply(&mut self, record: &Record) {
         if let Kind::Reservation(kept) = &record.event.kind
             && matches!((self.hears)(&record.event.kind), Heard::Nothing)

@@ -6,7 +6,7 @@ use eddy_broker::Module;
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 
-use crate::broken::{self, Careless, Credulous, Deaf, Deafening, Hasty, Loose, Rule};
+use crate::broken::{self, Careless, Credulous, Deaf, Deafening, Hasty, Loose, Rule, Wordy};
 use crate::instance::Instance;
 use crate::nature::Nature;
 
@@ -37,6 +37,9 @@ impl Instance {
         }
         if nature.breaks(Rule::NeedsDropped) {
             modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));
+        }
+        if nature.breaks(Rule::AllSpelledOut) {
+            modules[MANAGER] = Box::new(Wordy::new(Manager::new(&self.settings)));
         }
         if nature.breaks(Rule::GangScattered) {
             modules[SCHED] = Box::new(Loose::new(Sched::new(&self.settings)));

@@ -191,6 +191,11 @@ impl Limited {
         self.rules.configured(&live.qos, &live.queues);
     }
 
+    /// Whether what is submitted so is of any limit.
+    pub fn counts_for(&self, submit: &Submit) -> bool {
+        !self.rules.of(submit).is_empty()
+    }
+
     /// With the same configuration, and no records; what counted at those up to that one is still known.
     pub fn forgetful(&mut self, last: Seq) -> Limited {
         let mut places = std::mem::take(&mut self.places);
