@@ -22,7 +22,7 @@ use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Need;
-use eddy_wire::plan::{Outcome, Verdict};
+use eddy_wire::plan::{Delta, Outcome, Verdict};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{FromParent, PassState, ToldOf};
 use eddy_wire::services::job::{Kill, Resume, Suspend};
@@ -167,6 +167,8 @@ pub enum Rule {
     IdleHeard,
     /// What one record could say is several.
     AllSpelledOut,
+    /// All that passed since its submission a job has waited for resources.
+    HoldsCounted,
 }
 
 /// Rules that are broken by asking as the owner, by what is asked for.
@@ -267,6 +269,7 @@ impl Rule {
         ("pass-unheard", Rule::PassUnheard),
         ("idle-heard", Rule::IdleHeard),
         ("all-spelled-out", Rule::AllSpelledOut),
+        ("holds-counted", Rule::HoldsCounted),
     ];
 
     /// The rule of this name.
@@ -388,6 +391,18 @@ pub fn heard(nature: &Nature, leader: Option<&Leader>, word: FromParent) -> Opti
         _ => {}
     }
     Some(word)
+}
+
+/// What a planner is told of those who wait, by the rules that are broken.
+pub fn planned(nature: &Nature, mut deltas: Vec<Delta>) -> Vec<Delta> {
+    if nature.breaks(Rule::HoldsCounted) {
+        for delta in &mut deltas {
+            if let Delta::Want(_, want) = delta {
+                want.eligible = want.submitted;
+            }
+        }
+    }
+    deltas
 }
 
 /// What a filter said, where it can only accept.

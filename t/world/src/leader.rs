@@ -316,6 +316,8 @@ impl Instance {
                 .now
                 .after(nature.delay(Delay::Plan))
                 .max(leader.planned_at);
+            let deltas = broken::planned(nature, deltas);
+            nature.oracle(self.id).planned(&deltas);
             let plans = Happening::Leader(self.id, leader.life, Turn::Plans(deltas));
             match nature.pace {
                 Pace::Links(_) => nature.queue.push_last(leader.planned_at, plans),

@@ -6,6 +6,7 @@
 
 mod arrival;
 mod charges;
+mod eligible;
 mod filtered;
 mod forgetting;
 mod gangs;
@@ -40,6 +41,7 @@ use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::grace;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::job::Job;
+use eddy_wire::plan::Delta;
 use eddy_wire::preempt::Mode;
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::services::usage::UsageReport;
@@ -75,6 +77,7 @@ pub struct Oracle {
     silent: silence::Silent,
     charged: twice::Charged,
     terse: terse::Terse,
+    eligible: eligible::Eligible,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -305,6 +308,7 @@ impl Oracle {
     }
 
     fn fold_one(&mut self, record: &Record) {
+        self.eligible.apply(record);
         let urged = users::may_urge(&self.recorded, record)
             .and_then(|()| users::may_extend(&self.recorded, record));
         let checked = self.recorded.apply(record);
@@ -373,6 +377,22 @@ impl Oracle {
         self.check(checked);
     }
 
+    /// A planner is told of who waits, by all that is recorded.
+    pub fn planned(&mut self, deltas: &[Delta]) {
+        let mut told = BTreeSet::new();
+        // What was said of one before may be void since.
+        for delta in deltas.iter().rev() {
+            match delta {
+                Delta::Want(job, want) if told.insert(*job) => {
+                    let checked = self.eligible.wants(*job, want);
+                    self.check(checked);
+                }
+                Delta::Unwant(job) | Delta::Held(job, ..) => drop(told.insert(*job)),
+                _ => {}
+            }
+        }
+    }
+
     /// The leader wrote the row of a job that is over.
     pub fn finished(&mut self, finished: &Finished) {
         let id = finished.row.id;
@@ -413,10 +433,12 @@ impl Oracle {
         self.ganged = gangs::Ganged::default();
         self.socketed = sockets::Socketed::default();
         self.charged = twice::Charged::default();
+        self.eligible = eligible::Eligible::default();
         for record in self.records.durable.iter() {
             for record in iter::once(&**record).chain(&record.implied()) {
                 // What was found then is told already.
                 self.silent.told(record);
+                self.eligible.apply(record);
                 self.preempts.again(record);
                 drop(self.limited.apply(record, &self.recorded));
                 drop(self.queued.apply(record));

@@ -512,3 +512,8 @@ fn jobs_of_which_nothing_is_asked_and_which_cost_more_records() {
     let sentences = ["does not say its place", "there is a record"];
     found("all-spelled-out", &sentences);
 }
+
+#[test]
+fn a_hold_that_counts_as_waiting_for_resources() {
+    found("holds-counted", &["is planned as eligible"]);
+}
