@@ -419,7 +419,7 @@ User - 'nobody-here':Fairshare=2147483647
             [
                 "line 2: of cluster tux is left out: QOS",
                 "line 4: user root directly under the root is left out",
-                "line 8: of user 1001 is left out: MaxTRESPerJob=mem=9",
+                "line 9: of user 1001 is left out: MaxTRESPerJob=mem=9",
             ]
         );
     }
