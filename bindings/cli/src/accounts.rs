@@ -10,7 +10,7 @@ pub mod slurm;
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use eddy_wire::account::{Account, Book, Change, Limits, Member, Name, QosRules, Shares, User};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,30 @@ impl Found {
         }
         found
     }
+
+    /// Whether it names neither an account nor a user.
+    fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.unknown.is_empty()
+    }
+
+    /// Takes in what another text has.
+    fn add(&mut self, more: Found) {
+        self.changes.extend(more.changes);
+        self.notes.extend(more.notes);
+        for user in more.unknown {
+            if !self.unknown.contains(&user) {
+                self.unknown.push(user);
+            }
+        }
+    }
+}
+
+/// That a text has nothing in it. It is refused: nobody asks for that, and what failed to write the text would
+/// otherwise remove all that it should have had.
+fn nothing_in(name: &str) -> anyhow::Error {
+    anyhow!(
+        "{name}: has no account and no user in it; what is to be removed is named by eddy account del"
+    )
 }
 
 /// A document.
@@ -175,24 +199,31 @@ impl Format {
     pub fn read(self, texts: &[(String, String)], users: &Users) -> anyhow::Result<Found> {
         let mut found = Found::default();
         match self {
-            Format::Eddy => {
-                for (name, text) in texts {
-                    let document: Document = fields::read(text).with_context(|| name.clone())?;
-                    let more = document.changes(users);
-                    found.changes.extend(more.changes);
-                    found.unknown.extend(more.unknown);
-                }
-            }
-            Format::Slurm => {
-                for (name, text) in texts {
-                    slurm::read(text, users, &mut found).with_context(|| name.clone())?;
-                }
-            }
             Format::Flux => found = flux::read(texts, users)?,
+            Format::Eddy | Format::Slurm => {
+                for (name, text) in texts {
+                    let more = self.one(text, users).with_context(|| name.clone())?;
+                    if more.is_empty() {
+                        return Err(nothing_in(name));
+                    }
+                    found.add(more);
+                }
+            }
         }
         let mut book = Book::default();
         found.changes.iter().for_each(|change| book.apply(change));
         book.check_rings()?;
+        Ok(found)
+    }
+
+    /// What one text has, where each stands by itself.
+    fn one(self, text: &str, users: &Users) -> anyhow::Result<Found> {
+        let mut found = Found::default();
+        match self {
+            Format::Eddy => found = fields::read::<Document>(text)?.changes(users),
+            Format::Slurm => slurm::read(text, users, &mut found)?,
+            Format::Flux => found = flux::read(&[(String::new(), text.to_owned())], users)?,
+        }
         Ok(found)
     }
 }
@@ -202,5 +233,57 @@ pub fn plain(name: Name, account: Account) -> Change {
     Change::Account {
         name,
         value: Some(account),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What wrote it may have failed; with `--replace` every account went.
+    #[test]
+    fn a_text_in_which_nothing_is_is_refused_by_its_name() {
+        let full = "Parent - 'root'\nAccount - 'a':Fairshare=1\n";
+        for (format, text) in [
+            (Format::of(""), ""),
+            (Format::of("# a\n\n"), "# a\n\n"),
+            (Format::Eddy, "{}"),
+            (Format::Eddy, "[account]\n"),
+            (Format::Slurm, ""),
+            (
+                Format::Slurm,
+                "# To edit\nCluster - 'tux':Fairshare=1:QOS='normal'\nParent - 'root'\n",
+            ),
+            (
+                Format::Slurm,
+                "Cluster - 'tux'\nParent - 'root'\nUser - 'root':Fairshare=1\n",
+            ),
+            (Format::Flux, ""),
+            (Format::Flux, "bank_id,bank,active,parent_bank,shares\n"),
+            (
+                Format::Flux,
+                "bank_id,bank,active,parent_bank,shares\n1,root,1,,1\n",
+            ),
+            (Format::Flux, "username,userid,bank\n"),
+            (Format::Flux, r#"{"banks":[],"associations":[]}"#),
+        ] {
+            let texts = [("e".to_owned(), text.to_owned())];
+            let refused = format
+                .read(&texts, &Users::default())
+                .expect_err(text)
+                .to_string();
+            assert!(
+                refused.starts_with("e: has no account and no user"),
+                "{text}: {refused}"
+            );
+        }
+        let texts = [("f", full), ("e", "")].map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let refused = Format::Slurm
+            .read(&texts, &Users::default())
+            .expect_err("one is empty");
+        assert!(refused.to_string().starts_with("e: has no"), "{refused}");
+        Format::Slurm
+            .read(&texts[..1], &Users::default())
+            .expect("an account");
     }
 }

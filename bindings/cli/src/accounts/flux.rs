@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use eddy_wire::account::{Account, Book, Change, Limits, Member, Name, Shares, User};
 use serde_json::Value;
 
-use super::{Found, csv, plain};
+use super::{Found, csv, nothing_in, plain};
 use crate::names::Users;
 
 /// What is written for no limit.
@@ -29,6 +29,7 @@ type Row = BTreeMap<String, String>;
 pub fn read(texts: &[(String, String)], users: &Users) -> anyhow::Result<Found> {
     let (mut banks, mut associations) = (Vec::new(), Vec::new());
     for (name, text) in texts {
+        let before = banks.len() + associations.len();
         match text.trim_start().starts_with('{') {
             true => {
                 let value: Value = serde_json::from_str(text).with_context(|| name.clone())?;
@@ -53,6 +54,7 @@ pub fn read(texts: &[(String, String)], users: &Users) -> anyhow::Result<Found> 
                 let has = |column: &str| heading.iter().any(|own| own == column);
                 let row = |row: Vec<String>| heading.iter().cloned().zip(row).collect::<Row>();
                 match (has("parent_bank"), has("userid") || has("username")) {
+                    _ if heading.is_empty() => return Err(nothing_in(name)),
                     (true, _) => banks.extend(rows.map(row)),
                     (false, true) => associations.extend(rows.map(row)),
                     (false, false) => {
@@ -61,11 +63,17 @@ pub fn read(texts: &[(String, String)], users: &Users) -> anyhow::Result<Found> 
                 }
             }
         }
+        if banks.len() + associations.len() == before {
+            return Err(nothing_in(name));
+        }
     }
     let mut found = Found::default();
     found.changes = of_banks(&banks, &mut found.notes)?;
     of_associations(&associations, users, &mut found)?;
-    Ok(found)
+    match texts.last() {
+        Some((name, _)) if found.is_empty() => Err(nothing_in(name)),
+        _ => Ok(found),
+    }
 }
 
 fn objects(value: &Value) -> Vec<Row> {

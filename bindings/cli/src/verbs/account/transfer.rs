@@ -18,7 +18,8 @@ const TEXT_MAX: usize = 16 << 20;
 /// Take accounts from files, all of it or nothing
 ///
 /// Each account and user in the files is added, or made as it is there; others stay. What is in a
-/// file and has no counterpart here is said on standard error and left out.
+/// file and has no counterpart here is said on standard error and left out. A file in which there is
+/// neither an account nor a user is refused.
 ///
 /// Slurm: the text of `sacctmgr dump CLUSTER`. flux-accounting: the tables bank_table.csv and
 /// association_table.csv of `flux account export-db`, both at once, or the document of
@@ -59,6 +60,9 @@ pub async fn import(client: &Client, args: &ImportArgs) -> anyhow::Result<u8> {
     let format = args.format.unwrap_or_else(|| Format::of(&texts[0].1));
     let found = format.read(&texts, &Users::read())?;
     told(&found, args.skip_unknown)?;
+    if found.changes.is_empty() {
+        bail!("without the users that this host does not know there is nothing in the files");
+    }
     let before = book(client).await?;
     let mut changes = match args.replace {
         true => left_out(&before, &found.changes),
