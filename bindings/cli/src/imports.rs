@@ -1,8 +1,9 @@
 //! Configurations of other schedulers, as one of an instance.
 //!
-//! Used by `eddy config import`. Reads texts, asks nothing, writes nothing. What has no counterpart
-//! is named by its line: nothing is dropped in silence.
+//! Used by `eddy config import`. Reads texts, asks for users and groups alone, writes nothing. What has no
+//! counterpart is named by its line: nothing is dropped in silence, and no queue becomes open to more than before.
 
+mod access;
 mod qmgr;
 mod slurm;
 
@@ -11,6 +12,16 @@ use std::fmt::Write;
 
 use eddy_wire::account::Limits;
 use eddy_wire::resource_set::ResourceSet;
+
+use access::Access;
+
+/// What the host knows of the names in a text.
+pub trait Host {
+    /// A user as a queue names him: by a name in quotes, or by number; none if there is none.
+    fn user(&self, name: &str) -> Option<String>;
+    /// The users of a group by name; none where there is no such group.
+    fn members(&self, group: &str) -> Option<BTreeSet<String>>;
+}
 
 /// What a text has.
 #[derive(Debug, Default)]
@@ -27,6 +38,8 @@ pub struct Found {
     pub nodes: Option<ResourceSet>,
     /// What was not taken over, or otherwise than it stands there: line and why.
     pub notes: Vec<(usize, String)>,
+    /// How many queues are closed, since it cannot be said here who may use them.
+    pub closed: usize,
 }
 
 /// An `[[instance]]`.
@@ -41,6 +54,11 @@ pub struct Instance {
 #[derive(Debug, Default)]
 pub struct Queue {
     pub name: String,
+    /// Where it begins.
+    line: usize,
+    access: Access,
+    /// Why it is closed.
+    closed: Vec<String>,
     /// None is root.
     pub instance: Option<String>,
     /// Its other keys, as lines of TOML.
@@ -50,7 +68,7 @@ pub struct Queue {
 }
 
 /// Which scheduler a text is of: `qmgr -c 'p s'` says what it does, line by line.
-pub fn read(text: &str) -> Found {
+pub fn read(text: &str, host: &dyn Host) -> Found {
     let is_qmgr = |line: &str| {
         let mut words = line.split_whitespace();
         let (first, second) = (words.next(), words.next());
@@ -60,10 +78,12 @@ pub fn read(text: &str) -> Found {
                 Some("queue" | "server" | "node" | "resource" | "sched" | "hook")
             )
     };
-    match text.lines().any(is_qmgr) {
-        true => qmgr::read(text),
-        false => slurm::read(text),
-    }
+    let mut found = match text.lines().any(is_qmgr) {
+        true => qmgr::read(text, host),
+        false => slurm::read(text, host),
+    };
+    found.settle(host);
+    found
 }
 
 impl Found {
@@ -79,9 +99,69 @@ impl Found {
         }
     }
 
+    /// Of what is said twice the last counts.
     fn key(&mut self, table: &'static str, line: String) {
         let lines = self.keys.entry(table).or_default();
+        let is_other = |other: &String| other.split(" = ").next() != line.split(" = ").next();
+        lines.retain(is_other);
         lines.push(line);
+    }
+
+    /// A queue of this name, numbered where another is called so.
+    fn queue(&mut self, line: usize, what: &str, given: &str, taken: &BTreeSet<String>) -> Queue {
+        let wanted = plain(given);
+        let name = apart(&wanted, |name| taken.contains(name));
+        if name != wanted {
+            let why = format!(
+                "{what}{given}: the queue is called {name}, since there is another {wanted}"
+            );
+            self.note(line, why);
+        } else if name != given {
+            self.note(line, format!("{what}{given}: the queue is called {name}"));
+        }
+        Queue {
+            name,
+            line,
+            ..Queue::default()
+        }
+    }
+
+    /// Says who may use each queue, and which one is the default.
+    fn settle(&mut self, host: &dyn Host) {
+        let mut notes = Vec::new();
+        for queue in &mut self.queues {
+            let name = &queue.name;
+            let settled = std::mem::take(&mut queue.access).settle(queue.line, host);
+            for user in settled.unknown {
+                let why =
+                    format!("queue {name}: user {user} is left out: this host does not know him");
+                notes.push((queue.line, why));
+            }
+            self.closed += usize::from(!settled.closed.is_empty());
+            for (line, why) in settled.closed {
+                notes.push((
+                    line,
+                    format!("queue {name}: is closed to all but root: {why}"),
+                ));
+                queue.closed.push(why);
+            }
+            queue.keys.extend(settled.keys);
+        }
+        let mut defaults = self
+            .queues
+            .iter_mut()
+            .filter(|queue| queue.keys.contains_key("default"));
+        let last = defaults.next_back().map(|queue| queue.name.clone());
+        for queue in defaults {
+            queue.keys.remove("default");
+            let last = last.as_deref().unwrap_or_default();
+            let why = format!(
+                "queue {}: is not the default, {last} further down is",
+                queue.name
+            );
+            notes.push((queue.line, why));
+        }
+        self.notes.extend(notes);
     }
 
     /// As a configuration, with what was not taken over as comments.
@@ -122,6 +202,13 @@ impl Queue {
             quoted(&self.name),
             quoted(instance)
         );
+        for why in &self.closed {
+            let why: String = why
+                .chars()
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .collect();
+            let _ = writeln!(text, "# closed: {why}");
+        }
         for (key, value) in &self.keys {
             let _ = writeln!(text, "{key} = {value}");
         }
@@ -134,20 +221,33 @@ impl Queue {
     }
 }
 
-/// As an inline table.
+/// As an inline table: its numbers and texts are spelled as JSON's.
 fn spelled(limits: &Limits) -> String {
-    let counts = [
-        ("running_jobs", limits.running_jobs),
-        ("submitted_jobs", limits.submitted_jobs),
-        ("nodes", limits.nodes),
-        ("cores", limits.cores),
-        ("gpus", limits.gpus),
-    ];
-    let given = counts.iter().filter_map(|(key, value)| {
-        let value = (*value)?;
-        Some(format!("{key} = {value}"))
-    });
-    format!("{{ {} }}", given.collect::<Vec<String>>().join(", "))
+    let fields = serde_json::to_value(limits).unwrap_or_default();
+    let fields = fields.as_object().into_iter().flatten();
+    let given: Vec<String> = fields
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect();
+    format!("{{ {} }}", given.join(", "))
+}
+
+/// The longest name of a queue or an instance.
+const NAME_MAX: usize = 64;
+
+/// A name that is not taken: this one, or the first of it with a number that is not.
+fn apart(wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    if !is_taken(wanted) {
+        return wanted.to_owned();
+    }
+    let numbered = |number: u64| {
+        let end = format!("-{number}");
+        let start: String = wanted.chars().take(NAME_MAX - end.len()).collect();
+        start + &end
+    };
+    let mut names = (2..).map(numbered);
+    names
+        .find(|name| !is_taken(name))
+        .expect("fewer are taken than there are numbers")
 }
 
 /// As TOML writes a text: JSON's quoted texts are TOML's.
@@ -167,7 +267,7 @@ fn plain(name: &str) -> String {
         c @ ('a'..='z' | '0'..='9' | '-') => c,
         _ => '-',
     };
-    let plain: String = name.chars().take(64).map(allowed).collect();
+    let plain: String = name.chars().take(NAME_MAX).map(allowed).collect();
     match plain.as_str() {
         "" | "root" => format!("q-{plain}"),
         _ => plain,

@@ -10,6 +10,20 @@ pub fn number(name: &str) -> Option<u32> {
     found(&fs::read_to_string("/etc/passwd").ok()?, name)
 }
 
+/// The users whose own group this is, by name.
+pub fn of_group(gid: u32) -> Vec<String> {
+    in_group(&fs::read_to_string("/etc/passwd").unwrap_or_default(), gid)
+}
+
+fn in_group(text: &str, gid: u32) -> Vec<String> {
+    let member = |line: &str| {
+        let mut parts = line.split(':');
+        let name = parts.next()?;
+        (parts.nth(2)?.parse() == Ok(gid)).then(|| name.to_owned())
+    };
+    text.lines().filter_map(member).collect()
+}
+
 fn found(text: &str, name: &str) -> Option<u32> {
     let number = |line: &str| {
         let mut parts = line.split(':');
@@ -28,5 +42,7 @@ mod tests {
         assert_eq!(found(text, "alice"), Some(1000));
         assert_eq!(found(text, "bob"), None);
         assert_eq!(found(text, "broken"), None);
+        assert_eq!(in_group(text, 7), ["alice"]);
+        assert_eq!(in_group(text, 1000), Vec::<String>::new());
     }
 }

@@ -9,8 +9,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use uzers::os::unix::UserExt;
-use uzers::{get_user_by_name, get_user_by_uid};
+use serde_json::Value;
+use uzers::os::unix::{GroupExt, UserExt};
+use uzers::{get_group_by_name, get_user_by_name, get_user_by_uid};
+
+use crate::passwd;
 
 /// How long an answer of the host's databases is good.
 const KEPT: Duration = Duration::from_secs(60);
@@ -64,6 +67,24 @@ pub fn number(given: &str) -> Result<u32, UserError> {
 /// The first that is not there.
 pub fn numbers(given: &[String]) -> Result<BTreeSet<u32>, UserError> {
     given.iter().map(|name| number(name)).collect()
+}
+
+/// A user as `users` of a `[[queue]]` may name him, which asks no directory service: by a name in quotes, or by
+/// number where only such a service knows the name. None if there is no such user.
+pub fn in_a_queue(given: &str) -> Option<String> {
+    match passwd::number(given) {
+        Some(_) => Some(Value::from(given).to_string()),
+        None => number(given).ok().map(|uid| uid.to_string()),
+    }
+}
+
+/// The users of a group, by name: those that its entry has, and those of this host's own file whose group it is.
+/// None if there is no such group.
+pub fn members(group: &str) -> Option<BTreeSet<String>> {
+    let group = get_group_by_name(group)?;
+    let named = group.members().iter();
+    let named = named.filter_map(|name| name.to_str().map(str::to_owned));
+    Some(named.chain(passwd::of_group(group.gid())).collect())
 }
 
 /// Looks a user up.

@@ -5,6 +5,8 @@
 //! only their nodes have, where those are not all.
 
 mod amounts;
+mod nodes;
+mod partition;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +15,12 @@ use eddy_wire::id::Rank;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
-use amounts::{gpu, licenses, mebibytes, minutes, number_of};
+use amounts::{licenses, minutes};
 
-use super::{Found, Instance, Queue, list, plain, plain_instance, quoted};
+use super::{Found, Host, Instance, Queue, apart, list, plain_instance, quoted};
 
 /// More nodes than that are none of a configuration.
 const NODES_MAX: u64 = 65_536;
-/// The most cores of a declared node.
-const CORES_MAX: u32 = 65_536;
 
 /// One `Key=Value`, and the line where it stands.
 #[derive(Clone)]
@@ -70,9 +70,10 @@ struct Partition {
     nodes: Option<BTreeSet<String>>,
 }
 
-pub(super) fn read(text: &str) -> Found {
+pub(super) fn read(text: &str, host: &dyn Host) -> Found {
     let mut found = Found::default();
     let (mut hosts, mut partitions) = (Hosts::default(), Vec::new());
+    let mut taken = BTreeSet::new();
     let (mut of_nodes, mut of_partitions) = (Defaults::default(), Defaults::default());
     for (number, line) in logical(text) {
         let mut words = line.split_whitespace();
@@ -92,14 +93,16 @@ pub(super) fn read(text: &str) -> Found {
         match first.key.to_ascii_lowercase().as_str() {
             "nodename" => {
                 if let Some(pairs) = of_nodes.complete(pairs) {
-                    nodes(number, &pairs, &mut hosts, &mut found);
+                    nodes::read(number, &pairs, &mut hosts, &mut found);
                 }
             }
             "partitionname" => {
                 if let Some(pairs) = of_partitions.complete(pairs)
-                    && has_hosts(&pairs, &mut found)
+                    && partition::has_hosts(&pairs, &mut found)
                 {
-                    partitions.push(partition(number, &pairs, &mut found));
+                    let partition = partition::read(number, &pairs, &taken, host, &mut found);
+                    taken.insert(partition.queue.name.clone());
+                    partitions.push(partition);
                 }
             }
             _ => pairs.iter().for_each(|pair| setting(pair, &mut found)),
@@ -169,245 +172,6 @@ fn expanded(text: &str) -> Option<Vec<String>> {
     (hosts.len() <= NODES_MAX).then(|| hosts.hosts().collect())
 }
 
-fn nodes(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut Found) {
-    let (mut cpus, mut sockets, mut per_socket, mut boards) = (None, 1, None, 1);
-    let (mut gpus, mut memory, mut names, mut features) = (0, 0, None, None);
-    for pair in pairs {
-        let amount = pair.value.parse::<u32>().ok().filter(|count| *count > 0);
-        match (pair.key.to_ascii_lowercase().as_str(), amount) {
-            ("nodename", _) => names = expanded(&pair.value),
-            ("cpus" | "procs", Some(_)) => cpus = amount,
-            ("sockets", Some(count)) => sockets = count,
-            ("boards", Some(count)) => boards = count,
-            ("corespersocket", Some(_)) => per_socket = amount,
-            ("threadspercore", Some(1)) => {}
-            ("threadspercore", Some(_)) => threads(pair, found),
-            ("realmemory", _) => match mebibytes(&pair.value) {
-                Some(bytes) => memory = bytes,
-                None => unknown(pair, found),
-            },
-            ("gres", _) => match gpu(&pair.value) {
-                Some(count) => gpus = count,
-                None => unknown(pair, found),
-            },
-            ("feature" | "features", _) if pair.value.split(',').all(is_plain_property) => {
-                features = Some(pair);
-            }
-            _ => unknown(pair, found),
-        }
-    }
-    let Some(names) = names else {
-        return found.note(number, "NodeName: is no list of hosts");
-    };
-    let all_sockets = boards.saturating_mul(sockets);
-    let by_socket = per_socket.map(|cores| all_sockets.saturating_mul(cores));
-    let given = by_socket.or(cpus).unwrap_or(1);
-    let cores = given.min(CORES_MAX);
-    if given > CORES_MAX {
-        let text =
-            format!("{given} cores of a node are taken for {CORES_MAX}, the most it may have");
-        found.note(number, text);
-    }
-    let range = |count: u32| match count {
-        0 => Idset::new(),
-        count => Idset::range(0, count - 1),
-    };
-    for name in names {
-        let rank = hosts.all.len() as u32;
-        if u64::from(rank) >= NODES_MAX {
-            let text = format!("more than {NODES_MAX} nodes are not taken over");
-            return found.note(number, text);
-        }
-        for (feature, line) in features.iter().flat_map(|pair| pair.features()) {
-            let (_, ranks) = hosts
-                .features
-                .entry(feature)
-                .or_insert((line, Idset::new()));
-            *ranks = ranks.union(&Idset::one(rank));
-        }
-        hosts.all.push(NodeSet {
-            host: name.as_str().into(),
-            cores: range(cores),
-            gpus: range(gpus),
-            memory,
-            sockets: amounts::sockets(all_sockets, cores, gpus),
-        });
-    }
-}
-
-fn threads(pair: &Pair, found: &mut Found) {
-    let why = "a core is the least that is given out";
-    found.once(pair.line, format!("ThreadsPerCore={}: {why}", pair.value));
-}
-
-/// Whether a feature can be a property as it is.
-fn is_plain_property(name: &str) -> bool {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    !name.is_empty() && name.chars().all(is_allowed)
-}
-
-impl Pair {
-    fn features(&self) -> impl Iterator<Item = (String, usize)> {
-        let names = self.value.split(',');
-        names.map(|name| (name.to_owned(), self.line))
-    }
-}
-
-/// Whether a partition says in a way that is understood which nodes it has. One that does not is left
-/// out: taken for one of all nodes it would share those of every other.
-fn has_hosts(pairs: &[Pair], found: &mut Found) -> bool {
-    let is_nodes = |pair: &&Pair| pair.key.eq_ignore_ascii_case("nodes");
-    let is_wrong =
-        |pair: &&Pair| !pair.value.eq_ignore_ascii_case("all") && expanded(&pair.value).is_none();
-    let Some(wrong) = pairs.iter().filter(is_nodes).find(is_wrong) else {
-        return true;
-    };
-    let (name, nodes) = (&pairs[0].value, &wrong.value);
-    let why = format!("PartitionName={name}: is not taken over: Nodes={nodes} is no list of hosts");
-    found.note(wrong.line, why);
-    false
-}
-
-fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Partition {
-    let mut queue = Queue::default();
-    let mut nodes = None;
-    for pair in pairs {
-        let value = pair.value.as_str();
-        match pair.key.to_ascii_lowercase().as_str() {
-            "partitionname" => {
-                queue.name = plain(value);
-                if queue.name != value {
-                    let text = format!("PartitionName={value}: the queue is called {}", queue.name);
-                    found.note(number, text);
-                }
-            }
-            "nodes" if value.eq_ignore_ascii_case("all") => {}
-            "nodes" => match expanded(value) {
-                Some(hosts) => nodes = Some(hosts.into_iter().collect()),
-                None => unknown(pair, found),
-            },
-            "state" if value.eq_ignore_ascii_case("up") => {}
-            "state" => {
-                let verb = match value.to_ascii_lowercase().as_str() {
-                    "drain" => "disable",
-                    "inactive" => "disable` and `eddy queue stop",
-                    _ => "stop",
-                };
-                let name = &queue.name;
-                let text = format!(
-                    "State={value}: is said to the running instance: `eddy queue {verb} {name}`"
-                );
-                found.note(number, text);
-            }
-            key => {
-                if let Known::No = rule(key, value, &mut queue, found) {
-                    unknown(pair, found);
-                }
-                if let ("allowqos", Some(default)) = (key, queue.keys.get("default_qos")) {
-                    let why =
-                        format!("a job that names none has {default}; in Slurm its user's own");
-                    found.note(pair.line, format!("AllowQos={value}: {why}"));
-                }
-            }
-        }
-    }
-    priority(pairs, &mut queue, found);
-    times(pairs, &mut queue, found);
-    Partition {
-        line: number,
-        queue,
-        nodes,
-    }
-}
-
-/// A default that is longer than what is allowed, with which a job of no limit waits for ever in Slurm.
-fn times(pairs: &[Pair], queue: &mut Queue, found: &mut Found) {
-    let seconds = |name: &str| queue.keys.get(name)?.parse::<u64>().ok();
-    let (Some(default), Some(max)) = (seconds("default_time"), seconds("max_time")) else {
-        return;
-    };
-    if default <= max {
-        return;
-    }
-    queue.keys.insert("default_time", max.to_string());
-    let is_it = |pair: &&Pair| pair.key.eq_ignore_ascii_case("defaulttime");
-    if let Some(Pair { value, line, .. }) = pairs.iter().find(is_it) {
-        let why = "is longer than MaxTime: it becomes as long as that";
-        found.note(*line, format!("DefaultTime={value}: {why}"));
-    }
-}
-
-/// How a partition stands to others: by its tier, if it says one, which is looked at before all else
-/// in Slurm, else by its factor.
-fn priority(pairs: &[Pair], queue: &mut Queue, found: &mut Found) {
-    let of = |key: &str| pairs.iter().find(|pair| pair.key.eq_ignore_ascii_case(key));
-    let (tier, factor) = (of("prioritytier"), of("priorityjobfactor"));
-    let Some(pair) = tier.or(factor) else {
-        return;
-    };
-    let Some(number) = number_of(&pair.value) else {
-        return unknown(pair, found);
-    };
-    queue.keys.insert("priority", number);
-    let Some(Pair { value, line, .. }) = tier else {
-        return;
-    };
-    let why = "becomes the priority, which weighs beside all else; in Slurm it goes before it";
-    found.note(*line, format!("PriorityTier={value}: {why}"));
-    if let Some(Pair { value, line, .. }) = factor {
-        let why = "is not taken over: the tier is the priority";
-        found.note(*line, format!("PriorityJobFactor={value}: {why}"));
-    }
-}
-
-/// Whether a key has a counterpart.
-enum Known {
-    Yes,
-    No,
-}
-
-/// What a partition asks of jobs, and gives them.
-fn rule(key: &str, value: &str, queue: &mut Queue, found: &mut Found) -> Known {
-    let is = |word: &str| value.eq_ignore_ascii_case(word);
-    let (name, text) = match key {
-        "default" if is("no") => return Known::Yes,
-        "default" => ("default", is("yes").then(|| "true".to_owned())),
-        "maxtime" | "defaulttime" | "maxnodes" if is("unlimited") || is("infinite") => {
-            return Known::Yes;
-        }
-        "maxtime" => (
-            "max_time",
-            minutes(value).map(|seconds| seconds.to_string()),
-        ),
-        "defaulttime" => (
-            "default_time",
-            minutes(value).map(|seconds| seconds.to_string()),
-        ),
-        "minnodes" if is("0") => return Known::Yes,
-        "minnodes" => ("min_nodes", number_of(value)),
-        "maxnodes" => ("max_nodes", number_of(value).filter(|_| !is("0"))),
-        // Both together say one thing.
-        "priorityjobfactor" | "prioritytier" => return Known::Yes,
-        "allowaccounts" | "allowqos" if is("all") => return Known::Yes,
-        "allowaccounts" => ("accounts", Some(list(value.split(',')))),
-        "allowqos" => {
-            found.qos.extend(value.split(',').map(str::to_owned));
-            // In Slurm it is the user's own; a job that has none would be refused by the list.
-            let first = value.split(',').next().map(quoted);
-            queue.keys.extend(first.map(|first| ("default_qos", first)));
-            ("qos", Some(list(value.split(','))))
-        }
-        _ => return Known::No,
-    };
-    match text {
-        Some(text) => {
-            queue.keys.insert(name, text);
-            Known::Yes
-        }
-        None => Known::No,
-    }
-}
-
 /// Puts partitions with nodes of their own on instances; gives the properties of nodes of others.
 fn place(
     partitions: Vec<Partition>,
@@ -451,6 +215,7 @@ fn place(
                 (Some((_, name)), Some(_)) => queue.instance = Some(name.clone()),
                 (None, Some(ranks)) => {
                     let name = plain_instance(&queue.name);
+                    let name = apart(&name, |name| made.iter().any(|(_, other)| other == name));
                     found.instances.push(Instance {
                         name: name.clone(),
                         ranks: ranks.to_string(),
@@ -513,11 +278,31 @@ fn setting(pair: &Pair, found: &mut Found) {
             Some(seconds) => found.key("policy.priority.factors", format!("max_wait = {seconds}")),
             None => unknown(pair, found),
         },
+        "privatedata" => private(pair, found),
         "licenses" => match licenses(value) {
             Some(pools) => found.pools.extend(pools),
             None => unknown(pair, found),
         },
         _ => unknown(pair, found),
+    }
+}
+
+/// Of what it keeps from others, their jobs and what is charged to them are one thing here.
+fn private(pair: &Pair, found: &mut Found) {
+    let is_jobs = |word: &&str| {
+        ["jobs", "all", "usage"]
+            .iter()
+            .any(|one| word.eq_ignore_ascii_case(one))
+    };
+    let (jobs, others): (Vec<&str>, Vec<&str>) = pair.value.split(',').partition(is_jobs);
+    if !jobs.is_empty() {
+        found.key("access", "private = true".to_owned());
+    }
+    if !others.is_empty() {
+        found.note(
+            pair.line,
+            format!("PrivateData={}: is not taken over", others.join(",")),
+        );
     }
 }
 

@@ -41,6 +41,39 @@ set server resources_default.walltime = 02:00:00
 set server scheduling = True
 "#;
 
+/// A host with two users and a group.
+struct Known;
+
+impl Host for Known {
+    fn user(&self, name: &str) -> Option<String> {
+        let users = [("root", "\"root\""), ("ann", "1001"), ("bob", "1002")];
+        let found = users.iter().find(|(known, _)| *known == name);
+        found.map(|(_, text)| (*text).to_owned())
+    }
+
+    fn members(&self, group: &str) -> Option<BTreeSet<String>> {
+        (group == "staff").then(|| ["ann", "bob"].map(str::to_owned).into())
+    }
+}
+
+fn read(text: &str) -> Found {
+    super::read(text, &Known)
+}
+
+/// What is written of a text, which a check takes, and what is said.
+fn written(text: &str) -> (config::Config, Found, Vec<String>) {
+    let found = read(text);
+    let toml = found.to_toml();
+    let config = config::check(&toml).unwrap_or_else(|errors| panic!("{errors:?} in {toml}"));
+    let told = told(&found);
+    (config, found, told)
+}
+
+fn users(config: &config::Config, queue: usize) -> Option<Vec<u32>> {
+    let users = config.instance.queues[queue].rules.users.as_ref();
+    users.map(|users| users.iter().copied().collect())
+}
+
 fn told(found: &Found) -> Vec<String> {
     let told = |(line, why): &(usize, String)| format!("line {line}: {why}");
     found.notes.iter().map(told).collect()
@@ -264,6 +297,233 @@ fn queues_of_qmgr_are_read_with_their_limits() {
             "line 22: set server scheduling = True: is not taken over",
         ]
     );
+}
+
+#[test]
+fn no_partition_is_open_to_more_than_before() {
+    let of = |more: &str| format!("NodeName=n1 CPUs=4\nPartitionName=a Nodes=ALL {more}\n");
+    for (more, expected, closed) in [
+        (
+            "AllowGroups=ALL AllowAccounts=ALL RootOnly=NO ReqResv=NO",
+            None,
+            0,
+        ),
+        ("RootOnly=YES", Some(vec![0]), 0),
+        ("AllowGroups=staff", Some(vec![1001, 1002]), 0),
+        ("AllowGroups=staff,ghosts", Some(vec![1001, 1002]), 0),
+        (
+            "AllowGroups=staff RootOnly=YES AllowAccounts=physics",
+            Some(vec![0]),
+            1,
+        ),
+        ("AllowGroups=ghosts", Some(vec![0]), 1),
+        ("AllowGroups=staff AllowAccounts=physics", Some(vec![0]), 1),
+        ("DenyAccounts=guests", Some(vec![0]), 1),
+        ("AllowAccounts=ALL DenyAccounts=guests", Some(vec![0]), 1),
+        ("DenyQos=long", Some(vec![0]), 1),
+        ("AllocNodes=login1", Some(vec![0]), 1),
+        ("ReqResv=YES", Some(vec![0]), 1),
+        ("RootOnly=perhaps", Some(vec![0]), 1),
+        ("AllowAccounts=physics DenyAccounts=guests", None, 0),
+    ] {
+        let (config, found, told) = written(&of(more));
+        assert_eq!(
+            (users(&config, 0), found.closed),
+            (expected, closed),
+            "{more}: {told:?}"
+        );
+    }
+    let (config, found, _) = written(&of("AllowAccounts=physics DenyAccounts=guests"));
+    let accounts = config.instance.queues[0].rules.accounts.as_ref();
+    assert_eq!(accounts.map(|accounts| accounts.len()), Some(1));
+    assert!(!found.to_toml().contains("closed"));
+    let toml = read(&of("DenyQos=long")).to_toml();
+    assert!(
+        toml.contains("# closed: DenyQos=long has no counterpart\nusers = [\"root\"]"),
+        "{toml}"
+    );
+    let (_, _, told) = written(&of("DenyQos=long"));
+    assert_eq!(
+        told,
+        ["line 2: queue a: is closed to all but root: DenyQos=long has no counterpart"]
+    );
+}
+
+#[test]
+fn no_queue_of_qmgr_is_open_to_more_than_before() {
+    let of = |more: &[&str]| {
+        let lines = more.iter().map(|line| format!("set queue a {line}\n"));
+        format!(
+            "create queue a\nset queue a queue_type = Execution\n{}",
+            lines.collect::<String>()
+        )
+    };
+    for (more, expected, closed) in [
+        (&["acl_users = ann@*"][..], None, 0),
+        (
+            &[
+                "acl_user_enable = True",
+                "acl_users = ann@*",
+                "acl_users += bob",
+            ],
+            Some(vec![1001, 1002]),
+            0,
+        ),
+        (
+            &["acl_user_enable = True", "acl_users = ann@*,-bob@*"],
+            Some(vec![1001]),
+            0,
+        ),
+        (
+            &["acl_user_enable = True", "acl_users = ann,ghost"],
+            Some(vec![1001]),
+            0,
+        ),
+        (
+            &["acl_user_enable = True", "acl_users = ghost"],
+            Some(vec![0]),
+            1,
+        ),
+        (&["acl_user_enable = True"], Some(vec![0]), 1),
+        (
+            &["acl_group_enable = True", "acl_groups = staff"],
+            Some(vec![1001, 1002]),
+            0,
+        ),
+        (
+            &["acl_group_enable = True", "acl_groups = ghosts"],
+            Some(vec![0]),
+            1,
+        ),
+        (
+            &[
+                "acl_group_enable = True",
+                "acl_groups = staff",
+                "acl_user_enable = True",
+                "acl_users = bob,root",
+            ],
+            Some(vec![1002]),
+            0,
+        ),
+        (
+            &["acl_host_enable = True", "acl_hosts = login1"],
+            Some(vec![0]),
+            1,
+        ),
+        (&["acl_host_enable = False", "acl_hosts = login1"], None, 0),
+    ] {
+        let (config, found, told) = written(&of(more));
+        assert_eq!(
+            (users(&config, 0), found.closed),
+            (expected, closed),
+            "{more:?}: {told:?}"
+        );
+    }
+    let routed = "create queue r\nset queue r queue_type = Route\nset queue r acl_user_enable = True\n\
+                  set queue r acl_users = ann\ncreate queue a\nset queue a from_route_only = True\n";
+    let (config, found, _) = written(routed);
+    assert_eq!((users(&config, 0), found.closed), (Some(vec![0]), 1));
+}
+
+#[test]
+fn who_may_use_a_server_and_see_its_jobs_is_taken_over() {
+    let (config, _, told) = written(
+        "create queue a\nset server acl_user_enable = True\nset server acl_users = ann@*\n\
+         set server acl_users += ghost@*\nset server managers = bob@head,root@*\nset server query_other_jobs = False\n",
+    );
+    let access = &config.instance.access;
+    assert_eq!(access.users, config::Users::Named(vec!["ann".to_owned()]));
+    assert_eq!(
+        (&access.admins[..], access.private),
+        (&["bob".to_owned(), "root".to_owned()][..], true)
+    );
+    assert_eq!(
+        told,
+        [
+            "line 4: access.users: user ghost is left out: this host does not know him",
+            "line 5: bob@head: counts on every host",
+        ]
+    );
+    let (config, _, told) = written("PrivateData=jobs,nodes\nPartitionName=a Nodes=ALL\n");
+    assert!(config.instance.access.private);
+    assert_eq!(told, ["line 1: PrivateData=nodes: is not taken over"]);
+}
+
+#[test]
+fn queues_that_would_be_called_the_same_are_numbered() {
+    let (config, _, told) = written(
+        "NodeName=n[1-3] CPUs=4\nPartitionName=GPU.test Nodes=n1\nPartitionName=gpu-test Nodes=n2\n\
+         PartitionName=gpu_test Nodes=n3 Default=YES\nPartitionName=1 Nodes=n1\nPartitionName=on-1 Nodes=n1 Default=YES\n",
+    );
+    let queues = config
+        .instance
+        .queues
+        .iter()
+        .map(|queue| queue.name.as_str());
+    assert_eq!(
+        queues.collect::<Vec<_>>(),
+        ["gpu-test", "gpu-test-2", "gpu-test-3", "1", "on-1"]
+    );
+    let defaults = config.instance.queues.iter().filter(|queue| queue.default);
+    assert_eq!(
+        defaults
+            .map(|queue| queue.name.as_str())
+            .collect::<Vec<_>>(),
+        ["on-1"]
+    );
+    assert_eq!(
+        told[0],
+        "line 2: PartitionName=GPU.test: the queue is called gpu-test"
+    );
+    let other = "line 3: PartitionName=gpu-test: the queue is called gpu-test-2, since there is another gpu-test";
+    assert_eq!(told[1], other);
+    let (config, ..) =
+        written("create queue GPU.test\ncreate queue gpu-test\nset queue gpu-test Priority = 3\n");
+    let priorities = config
+        .instance
+        .queues
+        .iter()
+        .map(|queue| queue.rules.priority);
+    assert_eq!(priorities.collect::<Vec<_>>(), [0.0, 3.0]);
+}
+
+#[test]
+fn notes_say_what_can_be_done_and_what_was_not() {
+    let (_, _, told) = written("PartitionName=a Nodes=ALL State=FOO\n");
+    assert_eq!(told, ["line 1: State=FOO: is not taken over"]);
+    let (config, _, told) = written(
+        "create queue a\nset queue a max_run = [u:PBS_GENERIC=5], [g:staff=3]\nset queue a resources_max.ngpus = 2\n\
+         set queue a resources_max.walltime = 01:00:00\nset queue a resources_default.walltime = 02:00:00\n\
+         create queue r\nset queue r started = False\nset queue r queue_type = Route\n",
+    );
+    let rules = &config.instance.queues[0].rules;
+    assert_eq!(
+        (rules.user_limits.running_jobs, rules.limits.job_gpus),
+        (Some(5), Some(2))
+    );
+    assert_eq!(rules.default_time, rules.max_time);
+    assert_eq!(
+        told,
+        [
+            "line 2: max_run = [g:staff=3]: is not taken over",
+            "line 5: set queue a resources_default.walltime = 02:00:00: is longer than resources_max.walltime: it becomes as long as that",
+            "line 7: set queue r started = False: is not taken over",
+            "line 8: queue r: a queue that routes to others is not taken over",
+        ]
+    );
+}
+
+#[test]
+fn every_limit_of_a_queue_is_written() {
+    let limits = r#"{"running_jobs":1,"submitted_jobs":2,"nodes":3,"cores":4,"gpus":5,"job_nodes":6,"job_cores":7,"job_gpus":8,"job_time":5400,"core_minutes":9,"period":"week","carry":10,"excess":"refuse"}"#;
+    let limits: Limits = serde_json::from_str(limits).expect("limits");
+    let queue = Queue {
+        name: "a".to_owned(),
+        limits: limits.clone(),
+        ..Queue::default()
+    };
+    let config = config::check(&queue.to_toml()).expect("a configuration");
+    assert_eq!(config.instance.queues[0].rules.limits, limits);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use eddy_brokerd::config::{self, ConfigError};
 use eddy_brokerd::leader::access;
 use eddy_brokerd::leader::configured::{CONFIG_FILE, KEPT_FILE};
 use eddy_brokerd::text::CONFIG_MAX;
+use eddy_brokerd::users;
 use eddy_client::ClientError;
 use eddy_sched::policy::PolicyError;
 use eddy_sched::policy::print::print;
@@ -145,13 +146,27 @@ fn check(file: &str) -> anyhow::Result<u8> {
 /// How many keys an error tells: all that any group has.
 const NAMES_TOLD: usize = 32;
 
-fn import(file: &str, resources: Option<&Path>) -> anyhow::Result<u8> {
-    let text = text::read(file, CONFIG_MAX)?;
-    let found = imports::read(&text);
-    for (line, why) in &found.notes {
-        let why = output::one_line(why);
-        eprintln!("eddy config import: {file}: line {line}: {why}");
+/// This host, asked by its databases of users and groups.
+struct Host;
+
+impl imports::Host for Host {
+    fn user(&self, name: &str) -> Option<String> {
+        users::in_a_queue(name)
     }
+
+    fn members(&self, group: &str) -> Option<BTreeSet<String>> {
+        users::members(group)
+    }
+}
+
+fn import(file: &str, resources: Option<&Path>) -> anyhow::Result<u8> {
+    let say = |text: &str| eprintln!("eddy config import: {}", output::one_line(text));
+    let text = text::read(file, CONFIG_MAX)?;
+    let found = imports::read(&text, &Host);
+    for (line, why) in &found.notes {
+        say(&format!("{file}: line {line}: {why}"));
+    }
+    let mut ends = 0;
     match (&found.nodes, resources) {
         (Some(nodes), Some(path)) => {
             let text = serde_json::to_string(nodes).context("the nodes")?;
@@ -159,24 +174,28 @@ fn import(file: &str, resources: Option<&Path>) -> anyhow::Result<u8> {
         }
         (Some(nodes), None) => {
             let count = nodes.nnodes();
-            eprintln!(
-                "eddy config import: {file}: {count} nodes are not written: --resources FILE"
-            );
+            say(&format!(
+                "{file}: {count} nodes are not written: --resources FILE"
+            ));
         }
         (None, _) => {}
+    }
+    if found.closed > 0 {
+        let count = found.closed;
+        say(&format!(
+            "{file}: {count} queues are closed to all but root, since who may use them cannot be said here"
+        ));
+        ends = output::FAILED;
     }
     let toml = found.to_toml();
     print!("{toml}");
     if let Err(errors) = config::check(&toml) {
         for line in config::told(&toml, &errors) {
-            eprintln!(
-                "eddy config import: what is written: {}",
-                output::one_line(&line)
-            );
+            say(&format!("what is written: {line}"));
         }
-        return Ok(output::FAILED);
+        ends = output::FAILED;
     }
-    Ok(0)
+    Ok(ends)
 }
 
 fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {
