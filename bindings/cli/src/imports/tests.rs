@@ -103,8 +103,8 @@ fn partitions_become_queues_on_nodes_of_their_own() {
     assert_eq!((nodes.nnodes(), nodes.ncores(), nodes.ngpus()), (6, 40, 4));
     let sockets = nodes.nodes.values().map(|node| node.sockets().len());
     assert_eq!(sockets.collect::<Vec<_>>(), [2, 2, 2, 2, 1, 1]);
-    let default = queues[0].rules.default_qos.as_ref();
-    assert_eq!(default.map(|name| name.as_str()), Some("normal"));
+    // It would go before the user's own.
+    assert_eq!(queues[0].rules.default_qos, None);
     assert_eq!(
         told(&found),
         [
@@ -112,7 +112,6 @@ fn partitions_become_queues_on_nodes_of_their_own() {
             "line 7: ThreadsPerCore=2: a core is the least that is given out",
             "line 7: State=UNKNOWN: is not taken over",
             "line 9: PartitionName=Batch: the queue is called batch",
-            "line 9: AllowQos=normal,long: a job that names none has \"normal\"; in Slurm its user's own",
             "line 11: State=DRAIN: is said to the running instance: `eddy queue disable gpu`",
             "line 11: OverSubscribe=YES: is not taken over",
         ]
@@ -447,6 +446,20 @@ fn who_may_use_a_server_and_see_its_jobs_is_taken_over() {
     let (config, _, told) = written("PrivateData=jobs,nodes\nPartitionName=a Nodes=ALL\n");
     assert!(config.instance.access.private);
     assert_eq!(told, ["line 1: PrivateData=nodes: is not taken over"]);
+}
+
+#[test]
+fn a_queue_has_a_default_qos_only_where_no_other_is_allowed() {
+    let default = |allowed: &str| {
+        let (config, ..) = written(&format!("PartitionName=a Nodes=ALL AllowQos={allowed}\n"));
+        config.instance.queues[0]
+            .rules
+            .default_qos
+            .as_ref()
+            .map(ToString::to_string)
+    };
+    assert_eq!(default("normal,long"), None);
+    assert_eq!(default("long").as_deref(), Some("long"));
 }
 
 #[test]

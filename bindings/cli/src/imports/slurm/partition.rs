@@ -47,11 +47,6 @@ pub(super) fn read(
                 if let Known::No = rule(key, value, &mut queue, found) {
                     unknown(pair, found);
                 }
-                if let ("allowqos", Some(default)) = (key, queue.keys.get("default_qos")) {
-                    let why =
-                        format!("a job that names none has {default}; in Slurm its user's own");
-                    found.note(pair.line, format!("AllowQos={value}: {why}"));
-                }
             }
         }
     }
@@ -192,9 +187,11 @@ fn rule(key: &str, value: &str, queue: &mut Queue, found: &mut Found) -> Known {
         "allowqos" if is("all") => return Known::Yes,
         "allowqos" => {
             found.qos.extend(value.split(',').map(str::to_owned));
-            // In Slurm it is the user's own; a job that has none would be refused by the list.
-            let first = value.split(',').next().map(quoted);
-            queue.keys.extend(first.map(|first| ("default_qos", first)));
+            // The default of a queue goes before that of a user, who may not have it: only where no other is
+            // allowed nothing is lost by that.
+            if !value.contains(',') {
+                queue.keys.insert("default_qos", quoted(value));
+            }
             ("qos", Some(list(value.split(','))))
         }
         // What they say together is read elsewhere.
