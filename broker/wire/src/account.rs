@@ -530,14 +530,14 @@ pub enum AccountError {
         there: String,
     },
     /// A QoS that this account may not ask for.
-    #[error("{field}: `{given}` is given; account `{account}` may have {there}")]
+    #[error("{field}: `{given}` is given; {whose} may have {there}")]
     Qos {
         /// What named it.
         field: &'static str,
         /// As given.
         given: Name,
-        /// The account.
-        account: Name,
+        /// Whose list it is, in words: the user's in that account, or that of an account above him.
+        whose: String,
         /// Those allowed.
         there: String,
     },

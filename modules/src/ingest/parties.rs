@@ -25,6 +25,8 @@ use crate::settings::{Class, Qos, Settings};
 const ACCOUNT: &str = "attributes.system.account";
 const BANK: &str = "attributes.system.bank";
 const QOS: &str = "attributes.system.qos";
+/// The same where the queue gives it.
+const QOS_OF_QUEUE: &str = "attributes.system.qos, which the queue gives by default";
 const CLASS: &str = "attributes.system.class";
 
 /// Who may name what, and have how much of it.
@@ -216,8 +218,12 @@ impl Charter {
         let class = class.or_else(|| of_queue(rules?.default_class.as_ref()));
         let class = named(CLASS, class.as_deref(), &self.named.classes, "classes")?;
         let asked = system.qos.clone();
+        let qos_field = match asked {
+            Some(_) => QOS,
+            None => QOS_OF_QUEUE,
+        };
         let asked = asked.or_else(|| of_queue(rules?.default_qos.as_ref()));
-        let asked = named(QOS, asked.as_deref(), &self.named.qos, "QoS")?;
+        let asked = named(qos_field, asked.as_deref(), &self.named.qos, "QoS")?;
         let default = of_queue(rules.and_then(|rules| rules.default_account.as_ref()));
         let (field, name) = match (&system.account, &system.bank) {
             (Some(account), Some(bank)) if account != bank => {
@@ -254,7 +260,7 @@ impl Charter {
         let Some(account) = account.map_err(Refusal::invalid)? else {
             return Ok(Party::default());
         };
-        let qos = self.book.qos(QOS, &account, user, asked);
+        let qos = self.book.qos(qos_field, &account, user, asked);
         let qos = qos.map_err(Refusal::invalid)?.map(|name| name.to_string());
         // What an account has by default may be configured no more, or not yet.
         let field = format!("{QOS}: of account `{account}` or its user");
@@ -298,4 +304,67 @@ pub(crate) fn named(
         }
     };
     Err(Refusal::invalid(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use eddy_wire::account::{Account, Change as AccountChange, Member, QosRules};
+    use eddy_wire::jobspec::Ask;
+    use eddy_wire::resource_set::ResourceSet;
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().expect("a name")
+    }
+
+    #[test]
+    fn a_qos_that_the_queue_gives_is_refused_as_that_and_by_whose_list_it_is() {
+        let mut charter = Charter::new(&Settings::for_inventory(Arc::new(ResourceSet::default())));
+        charter.named.qos = ["normal", "long"].map(str::to_owned).into();
+        charter.book.apply(&AccountChange::Account {
+            name: name("physics"),
+            value: Some(Account {
+                qos: QosRules {
+                    allowed: Some([name("long")].into()),
+                    default: None,
+                },
+                ..Account::default()
+            }),
+        });
+        charter.book.apply(&AccountChange::Member {
+            account: name("physics"),
+            user: 7,
+            value: Some(Member::default()),
+        });
+        let ask = Ask {
+            command: vec!["true".to_owned()],
+            ..Ask::default()
+        };
+        let spec = |qos: Option<&str>| {
+            let mut jobspec = ask.jobspec().expect("a jobspec");
+            jobspec.attributes.system.qos = qos.map(str::to_owned);
+            Spec::from_jobspec(jobspec).expect("a spec")
+        };
+        let rules = Rules {
+            default_qos: Some(name("normal")),
+            ..Rules::default()
+        };
+        let refused = |qos, rules| {
+            charter
+                .party(7, &spec(qos), rules)
+                .expect_err("refused")
+                .text
+        };
+        assert_eq!(
+            refused(None, Some(&rules)),
+            "attributes.system.qos, which the queue gives by default: `normal` is given; account `physics` may have long"
+        );
+        assert_eq!(
+            refused(Some("normal"), None),
+            "attributes.system.qos: `normal` is given; account `physics` may have long"
+        );
+    }
 }

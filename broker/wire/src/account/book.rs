@@ -402,23 +402,28 @@ impl Book {
         user: u32,
         asked: Option<Name>,
     ) -> Result<Option<Name>, AccountError> {
-        let own = self.member(account, user).map(|member| &member.qos);
+        let own = self.member(account, user).map(|member| (None, &member.qos));
         let rules = || {
-            let line = self.line(account).map(|(_, account)| &account.qos);
+            let line = self.line(account);
+            let line = line.map(|(name, account)| (Some(name), &account.qos));
             own.into_iter().chain(line)
         };
-        let default = || rules().find_map(|rules| rules.default.clone());
+        let default = || rules().find_map(|(_, rules)| rules.default.clone());
         let (Some(qos), is_asked) = (match asked {
             Some(asked) => (Some(asked), true),
             None => (default(), false),
         }) else {
             return Ok(None);
         };
-        match rules().find_map(|rules| rules.allowed.as_ref()) {
-            Some(allowed) if is_asked && !allowed.contains(&qos) => Err(AccountError::Qos {
+        let allowed = rules().find_map(|(of, rules)| Some((of, rules.allowed.as_ref()?)));
+        match allowed {
+            Some((of, allowed)) if is_asked && !allowed.contains(&qos) => Err(AccountError::Qos {
                 field,
                 given: qos,
-                account: account.clone(),
+                whose: match of {
+                    Some(of) => format!("account `{of}`"),
+                    None => format!("user {user} in account `{account}`"),
+                },
                 there: listed(allowed),
             }),
             Some(_) | None => Ok(Some(qos)),

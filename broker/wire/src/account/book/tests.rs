@@ -194,7 +194,20 @@ fn qos_is_inherited_downwards() {
     let wrong = of(&book, Some("high")).expect_err("not allowed");
     assert_eq!(
         wrong.to_string(),
-        "qos: `high` is given; account `b` may have low, normal"
+        "qos: `high` is given; account `a` may have low, normal"
+    );
+    book.apply(&Change::Member {
+        account: name("b"),
+        user: 7,
+        value: Some(Member {
+            qos: set(&["low"], None),
+            ..Member::default()
+        }),
+    });
+    let wrong = of(&book, Some("normal")).expect_err("not his");
+    assert_eq!(
+        wrong.to_string(),
+        "qos: `normal` is given; user 7 in account `b` may have low"
     );
     let change = Change::Account {
         name: name("a"),
