@@ -463,6 +463,44 @@ fn a_queue_has_a_default_qos_only_where_no_other_is_allowed() {
 }
 
 #[test]
+fn nodes_have_the_cores_that_are_said_and_not_their_threads() {
+    for (given, cores, sockets, said) in [
+        ("CPUs=8 ThreadsPerCore=2", 4, 1, 1),
+        ("CPUs=8", 8, 1, 0),
+        ("Boards=2 SocketsPerBoard=2 CoresPerSocket=4", 16, 4, 0),
+        ("SocketsPerBoard=2 CoresPerSocket=4", 8, 2, 0),
+        ("Boards=2 Sockets=2 CoresPerSocket=4", 16, 4, 0),
+        (
+            "CPUs=16 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2",
+            8,
+            2,
+            1,
+        ),
+        (
+            "CPUs=8 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2",
+            8,
+            2,
+            1,
+        ),
+        ("CPUs=16 CoresPerSocket=4 ThreadsPerCore=2", 8, 2, 1),
+        ("CPUs=4 Sockets=2 CoresPerSocket=32", 4, 1, 1),
+        ("CPUs=128 Sockets=2 CoresPerSocket=4", 8, 1, 1),
+        ("Sockets=2", 2, 2, 0),
+    ] {
+        let found = read(&format!("NodeName=n1 {given}\n"));
+        let nodes = found.nodes.as_ref().expect("there is one");
+        let node = nodes.nodes.values().next().expect("there is one");
+        let all = (node.cores.len(), node.sockets().len(), found.notes.len());
+        assert_eq!(all, (cores, sockets, said), "{given}: {:?}", told(&found));
+    }
+    let found = read("NodeName=n1 CPUs=4 Sockets=2 CoresPerSocket=32\n");
+    assert_eq!(
+        told(&found),
+        ["line 1: CPUs=4: are not the 64 cores that its sockets have: a node is taken for 4"]
+    );
+}
+
+#[test]
 fn queues_that_would_be_called_the_same_are_numbered() {
     let (config, _, told) = written(
         "NodeName=n[1-3] CPUs=4\nPartitionName=GPU.test Nodes=n1\nPartitionName=gpu-test Nodes=n2\n\

@@ -19,17 +19,38 @@ struct Size {
     /// Of a board, where there are several.
     sockets: Option<u32>,
     per_socket: Option<u32>,
+    threads: Option<u32>,
 }
 
 impl Size {
     /// How many cores a node has, and in how many sockets.
-    fn cores(&self) -> (u32, u32) {
-        let sockets = self
-            .boards
-            .unwrap_or(1)
-            .saturating_mul(self.sockets.unwrap_or(1));
-        let by_socket = self.per_socket.map(|cores| sockets.saturating_mul(cores));
-        (by_socket.or(self.cpus).unwrap_or(1), sockets)
+    ///
+    /// `CPUs` counts threads, or cores where each is one; what sockets say of cores goes before it. Where both
+    /// cannot be, it is the smaller, which is what `slurmd` takes a node for.
+    fn cores(&self, line: usize, found: &mut Found) -> (u32, u32) {
+        let threads = self.threads.unwrap_or(1);
+        let by_cpus = self.cpus.map(|cpus| (cpus / threads).max(1));
+        let sockets = match (self.sockets, self.per_socket, by_cpus) {
+            (Some(sockets), _, _) => self.boards.unwrap_or(1).saturating_mul(sockets),
+            (None, Some(per_socket), Some(cores)) => (cores / per_socket).max(1),
+            (None, _, _) => self.boards.unwrap_or(1),
+        };
+        let Some(all) = self.per_socket.map(|cores| sockets.saturating_mul(cores)) else {
+            return (by_cpus.unwrap_or(sockets), sockets);
+        };
+        let (Some(cpus), Some(cores)) = (self.cpus, by_cpus) else {
+            return (all, sockets);
+        };
+        if cpus == all || cpus == all.saturating_mul(threads) {
+            return (all, sockets);
+        }
+        let least = all.min(cores);
+        let why = format!(
+            "CPUs={cpus}: are not the {all} cores that its sockets have: a node is taken for {least}"
+        );
+        found.note(line, why);
+        // In which sockets these are is not known.
+        (least, 1)
     }
 }
 
@@ -41,11 +62,14 @@ pub(super) fn read(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut
         match (pair.key.to_ascii_lowercase().as_str(), amount) {
             ("nodename", _) => names = expanded(&pair.value),
             ("cpus" | "procs", Some(_)) => size.cpus = amount,
-            ("sockets", Some(_)) => size.sockets = amount,
+            ("sockets" | "socketsperboard", Some(_)) => size.sockets = amount,
             ("boards", Some(_)) => size.boards = amount,
             ("corespersocket", Some(_)) => size.per_socket = amount,
             ("threadspercore", Some(1)) => {}
-            ("threadspercore", Some(_)) => threads(pair, found),
+            ("threadspercore", Some(_)) => {
+                size.threads = amount;
+                threads(pair, found);
+            }
             ("realmemory", _) => match mebibytes(&pair.value) {
                 Some(bytes) => memory = bytes,
                 None => unknown(pair, found),
@@ -63,7 +87,7 @@ pub(super) fn read(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut
     let Some(names) = names else {
         return found.note(number, "NodeName: is no list of hosts");
     };
-    let (given, all_sockets) = size.cores();
+    let (given, all_sockets) = size.cores(number, found);
     let cores = given.min(CORES_MAX);
     if given > CORES_MAX {
         let text =
