@@ -19,6 +19,7 @@ mod gangs;
 mod grant;
 mod guide;
 mod hung;
+mod imports;
 mod input;
 mod leader_place;
 mod listing;

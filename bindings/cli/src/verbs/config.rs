@@ -178,7 +178,14 @@ fn import(file: &str, resources: Option<&Path>) -> anyhow::Result<u8> {
                 "{file}: {count} nodes are not written: --resources FILE"
             ));
         }
-        (None, _) => {}
+        (None, Some(path)) => {
+            let path = path.display();
+            say(&format!(
+                "--resources {path}: is not written: {file} has no nodes (NodeName lines of slurm.conf)"
+            ));
+            ends = output::FAILED;
+        }
+        (None, None) => {}
     }
     if found.closed > 0 {
         let count = found.closed;

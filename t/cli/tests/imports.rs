@@ -1,0 +1,51 @@
+//! What of other schedulers becomes a configuration or accounts, and what is then said and left as it is.
+
+use std::fs;
+
+use eddy_cli_tests::place::Place;
+
+type Tested = anyhow::Result<()>;
+
+#[test]
+fn a_configuration_without_nodes_leaves_the_file_of_nodes_and_says_so() -> Tested {
+    let place = Place::new()?;
+    let (conf, nodes) = (place.join("slurm.conf"), place.join("nodes.json"));
+    fs::write(&conf, "PartitionName=a Nodes=ALL\n")?;
+    fs::write(&nodes, "of another day")?;
+    let words = ["config", "import", "--resources", &nodes, &conf];
+    let ran = place.run(&words)?;
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let said =
+        format!("eddy config import: --resources {nodes}: is not written: {conf} has no nodes");
+    assert!(ran.err.starts_with(&said), "{}", ran.err);
+    assert_eq!(fs::read_to_string(&nodes)?, "of another day");
+    fs::write(&conf, "NodeName=n1\nPartitionName=a Nodes=ALL\n")?;
+    assert_eq!(place.run(&words)?.code, 0);
+    assert!(fs::read_to_string(&nodes)?.starts_with('{'));
+    Ok(())
+}
+
+#[test]
+fn a_queue_whose_users_cannot_be_said_is_closed_and_the_import_fails() -> Tested {
+    let place = Place::new()?;
+    let conf = place.join("slurm.conf");
+    let imported = |key: &str| {
+        fs::write(&conf, format!("PartitionName=a Nodes=ALL {key}\n"))?;
+        place.run(&["config", "import", &conf])
+    };
+    let ran = imported("DenyQos=long")?;
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.out.contains("users = [\"root\"]"), "{}", ran.out);
+    assert!(
+        ran.err
+            .contains("line 1: queue a: is closed to all but root"),
+        "{}",
+        ran.err
+    );
+    for known in ["RootOnly=YES", "AllowGroups=root"] {
+        let ran = imported(known)?;
+        assert_eq!(ran.code, 0, "{known}: {}", ran.err);
+        assert!(ran.out.contains("users = ["), "{known}: {}", ran.out);
+    }
+    Ok(())
+}
