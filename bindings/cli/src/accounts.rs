@@ -8,10 +8,12 @@ mod fields;
 pub mod flux;
 pub mod slurm;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, anyhow};
-use eddy_wire::account::{Account, Book, Change, Limits, Member, Name, QosRules, Shares, User};
+use eddy_wire::account::{
+    Account, Book, Change, Key, Limits, Member, Name, QosRules, Shares, User,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::names::Users;
@@ -25,6 +27,12 @@ pub struct Found {
     pub notes: Vec<String>,
     /// Users that this host does not know.
     pub unknown: Vec<String>,
+    /// What is wrong, a line each.
+    pub errors: Vec<String>,
+    /// Where changes stand, as far as their reader knows.
+    pub lines: BTreeMap<Key, u32>,
+    /// The same in words, with the name of the text.
+    places: BTreeMap<Key, String>,
 }
 
 impl Found {
@@ -37,21 +45,125 @@ impl Found {
         found
     }
 
-    /// Whether it names neither an account nor a user.
-    fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.unknown.is_empty()
+    /// A change that stands on this line.
+    fn push(&mut self, line: u32, change: Change) {
+        self.lines.insert(change.key(), line);
+        self.changes.push(change);
     }
 
-    /// Takes in what another text has.
-    fn add(&mut self, more: Found) {
+    /// Whether it names neither an account nor a user.
+    fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.unknown.is_empty() && self.errors.is_empty()
+    }
+
+    /// What keeps it from being made over these accounts, where there are these QoS, if that is known: all of it,
+    /// each with its place. An instance says the first, and not where it stands.
+    pub fn wrong(&self, before: &Book, qos: Option<&BTreeSet<String>>) -> Vec<String> {
+        let (mut book, mut errors) = (before.clone(), Vec::new());
+        for change in &self.changes {
+            if stands(&book, change) {
+                continue;
+            }
+            let place = self.places.get(&change.key()).map_or("", String::as_str);
+            errors.extend(
+                book.check(change)
+                    .err()
+                    .map(|error| format!("{place}: {error}")),
+            );
+            let unknown = qos
+                .into_iter()
+                .flat_map(|known| new_qos(&book, change, known));
+            errors.extend(unknown.map(|error| format!("{place}: {error}")));
+            // What is wrong with this is not wrong with what is under it.
+            book.apply(change);
+        }
+        errors
+    }
+
+    /// Takes in what the text of this name has.
+    fn add(&mut self, name: &str, more: Found, users: &Users) {
+        for key in more.changes.iter().map(Change::key) {
+            let line = more
+                .lines
+                .get(&key)
+                .map_or(String::new(), |line| format!("line {line}: "));
+            let place = format!("{name}: {line}{}", told(&key, users));
+            self.places.insert(key, place);
+        }
         self.changes.extend(more.changes);
-        self.notes.extend(more.notes);
+        let named = |text: String| format!("{name}: {text}");
+        self.notes.extend(more.notes.into_iter().map(named));
+        self.errors.extend(more.errors.into_iter().map(named));
         for user in more.unknown {
             if !self.unknown.contains(&user) {
                 self.unknown.push(user);
             }
         }
     }
+}
+
+fn told(key: &Key, users: &Users) -> String {
+    match key {
+        Key::Account(name) => format!("account `{name}`"),
+        Key::Member(account, user) => format!("user {} in account `{account}`", users.name(*user)),
+        Key::User(user) => format!("user {}", users.name(*user)),
+    }
+}
+
+/// Whether a change changes nothing.
+fn stands(book: &Book, change: &Change) -> bool {
+    match change {
+        Change::Account { name, value } => book.account(name) == value.as_ref(),
+        Change::Member {
+            account,
+            user,
+            value,
+        } => book.member(account, *user) == value.as_ref(),
+        Change::User { user, value } => book.user(*user) == value.as_ref(),
+    }
+}
+
+/// What is wrong with the QoS that a change is the first to name.
+fn new_qos(book: &Book, change: &Change, known: &BTreeSet<String>) -> Vec<String> {
+    let (before, after) = match change {
+        Change::Account { name, value } => {
+            let before = book.account(name).map(|account| &account.qos);
+            (before, value.as_ref().map(|account| &account.qos))
+        }
+        Change::Member {
+            account,
+            user,
+            value,
+        } => {
+            let before = book.member(account, *user).map(|member| &member.qos);
+            (before, value.as_ref().map(|member| &member.qos))
+        }
+        Change::User { .. } => (None, None),
+    };
+    let names = |rules: Option<&QosRules>| -> Vec<(&'static str, Name)> {
+        let allowed = rules
+            .into_iter()
+            .flat_map(|rules| rules.allowed.iter().flatten());
+        let allowed = allowed.map(|name| ("qos.allowed", name.clone()));
+        let default = rules.and_then(|rules| rules.default.clone());
+        allowed
+            .chain(default.map(|name| ("qos.default", name)))
+            .collect()
+    };
+    let before: BTreeSet<Name> = names(before).into_iter().map(|(_, name)| name).collect();
+    let is_new =
+        |(_, name): &(&str, Name)| !before.contains(name) && !known.contains(name.as_str());
+    let there = match known.is_empty() {
+        true => "this instance has no QoS".to_owned(),
+        false => format!(
+            "there are {}",
+            known.iter().cloned().collect::<Vec<_>>().join(", ")
+        ),
+    };
+    let wrong = names(after).into_iter().filter(is_new);
+    wrong
+        .map(|(field, name)| format!("{field}: `{name}` given, {there}"))
+        .collect()
 }
 
 /// That a text has nothing in it. It is refused: nobody asks for that, and what failed to write the text would
@@ -192,39 +304,50 @@ impl Format {
         }
     }
 
-    /// The accounts of texts, each with its name for errors.
+    /// The accounts of texts, each with its name for errors. What is wrong in them is told all at once.
     ///
     /// # Errors
-    /// The first text that is not of this format, or an account that is under itself.
+    /// A text that has nothing or is none of this format, or an account that is under itself.
     pub fn read(self, texts: &[(String, String)], users: &Users) -> anyhow::Result<Found> {
         let mut found = Found::default();
         match self {
-            Format::Flux => found = flux::read(texts, users)?,
+            Format::Flux => {
+                let more = flux::read(texts, users)?;
+                let names: Vec<&str> = texts.iter().map(|(name, _)| name.as_str()).collect();
+                found.add(&names.join(", "), more, users);
+            }
             Format::Eddy | Format::Slurm => {
                 for (name, text) in texts {
-                    let more = self.one(text, users).with_context(|| name.clone())?;
+                    let more = self.one(text, users);
                     if more.is_empty() {
                         return Err(nothing_in(name));
                     }
-                    found.add(more);
+                    found.add(name, more, users);
                 }
             }
         }
+        if !found.errors.is_empty() {
+            return Ok(found);
+        }
         let mut book = Book::default();
         found.changes.iter().for_each(|change| book.apply(change));
-        book.check_rings()?;
+        let names = texts.iter().map(|(name, _)| name.as_str());
+        let names = || names.collect::<Vec<&str>>().join(", ");
+        book.check_rings().with_context(names)?;
         Ok(found)
     }
 
     /// What one text has, where each stands by itself.
-    fn one(self, text: &str, users: &Users) -> anyhow::Result<Found> {
+    fn one(self, text: &str, users: &Users) -> Found {
         let mut found = Found::default();
         match self {
-            Format::Eddy => found = fields::read::<Document>(text)?.changes(users),
-            Format::Slurm => slurm::read(text, users, &mut found)?,
-            Format::Flux => found = flux::read(&[(String::new(), text.to_owned())], users)?,
+            Format::Slurm => slurm::read(text, users, &mut found),
+            Format::Eddy | Format::Flux => match fields::read::<Document>(text) {
+                Ok(document) => found = document.changes(users),
+                Err(errors) => found.errors = errors,
+            },
         }
-        Ok(found)
+        found
     }
 }
 
@@ -285,5 +408,85 @@ mod tests {
         Format::Slurm
             .read(&texts[..1], &Users::default())
             .expect("an account");
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_with_its_file_and_line() {
+        let texts = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            let texts = all
+                .iter()
+                .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            texts.collect()
+        };
+        let users = Users::default();
+        let dump = "Parent - 'root'\nAccount - 'a':Fairshare=many:GrpWall=3\nAccount - 'b c'\nBank - 'd'\n";
+        let doc = "[account.x]\nshares = -1\n[account.y]\nshares = -2\n";
+        let found = Format::Slurm
+            .read(&texts(&[("dump", dump)]), &users)
+            .expect("read");
+        assert_eq!(
+            found.notes,
+            ["dump: line 2: of account a is left out: GrpWall"]
+        );
+        let begins: Vec<String> = found
+            .errors
+            .iter()
+            .map(|line| line.chars().take(36).collect())
+            .collect();
+        assert_eq!(
+            begins,
+            [
+                "dump: line 2: account a: Fairshare: ",
+                "dump: line 3: account b c: `b c` is ",
+                "dump: line 4: bank d: `Bank` is none",
+            ]
+        );
+        let found = Format::Eddy
+            .read(&texts(&[("doc", doc)]), &users)
+            .expect("read");
+        let of: Vec<&str> = found
+            .errors
+            .iter()
+            .filter_map(|line| line.split(": `").next())
+            .collect();
+        assert_eq!(of, ["doc: account.x.shares", "doc: account.y.shares"]);
+        let banks =
+            "bank_id,bank,active,parent_bank,shares\n1,root,1,,1\n2,a,1,root,x\n3,b,1,root,y\n";
+        let found = Format::Flux
+            .read(&texts(&[("banks", banks)]), &users)
+            .expect("read");
+        assert_eq!(
+            found.errors,
+            [
+                "banks: bank a: shares: `x` is not a number",
+                "banks: bank b: shares: `y` is not a number"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_an_instance_would_refuse_is_told_with_its_place() {
+        let dump = "Parent - 'root'\nAccount - 'a':Fairshare=1:QOS='long'\nParent - 'zz'\n\
+                    Account - 'b':Fairshare=1\nUser - '7':Fairshare=1:DefaultQOS='slow'\n";
+        let texts = [("dump".to_owned(), dump.to_owned())];
+        let found = Format::Slurm.read(&texts, &Users::default()).expect("read");
+        let known = BTreeSet::from(["normal".to_owned()]);
+        assert_eq!(
+            found.wrong(&Book::default(), Some(&known)),
+            [
+                "dump: line 2: account `a`: qos.allowed: `long` given, there are normal",
+                "dump: line 4: account `b`: parent: there is no account `zz`; there are a",
+                "dump: line 5: user 7 in account `zz`: account: there is no account `zz`; there are a, b",
+                "dump: line 5: user 7 in account `zz`: qos.default: `slow` given, there are normal",
+            ]
+        );
+        let mut there = Book::default();
+        found.changes.iter().for_each(|change| there.apply(change));
+        assert_eq!(
+            found.wrong(&there, Some(&known)),
+            Vec::<String>::new(),
+            "it stands already"
+        );
+        assert_eq!(found.wrong(&Book::default(), None).len(), 2);
     }
 }

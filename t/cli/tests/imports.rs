@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
 
 type Tested = anyhow::Result<()>;
@@ -47,5 +48,56 @@ fn a_queue_whose_users_cannot_be_said_is_closed_and_the_import_fails() -> Tested
         assert_eq!(ran.code, 0, "{known}: {}", ran.err);
         assert!(ran.out.contains("users = ["), "{known}: {}", ran.out);
     }
+    Ok(())
+}
+
+#[test]
+fn accounts_stay_where_a_file_has_nothing_or_something_is_wrong_with_it() -> Tested {
+    let instance = Instance::start(&["--fake", "nodes=1,cores=4"])?;
+    instance.ok(&["account", "add", "a"])?;
+    let before = instance.ok(&["account", "export"])?;
+    let file = instance.place.join("dump");
+    for (text, said) in [
+        ("", vec!["has no account and no user in it"]),
+        (
+            "# a comment\nCluster - 'tux':Fairshare=1\n",
+            vec!["has no account and no user in it"],
+        ),
+        (
+            "Parent - 'root'\nAccount - 'b':QOS='nope'\nParent - 'zz'\nAccount - 'c':Fairshare=1\n",
+            vec![
+                "line 2: account `b`: qos.allowed: `nope` given, there are ",
+                "line 4: account `c`: parent: there is no account `zz`",
+            ],
+        ),
+        (
+            "Parent - 'root'\nAccount - 'b':Fairshare=x\nAccount - 'c':GrpJobs=y\n",
+            vec![
+                "line 2: account b: Fairshare: `x`",
+                "line 3: account c: GrpJobs: `y`",
+            ],
+        ),
+    ] {
+        fs::write(&file, text)?;
+        for more in [&[][..], &["--replace"], &["--replace", "--dry-run"]] {
+            let words = [
+                &["account", "import", "--format=slurm"],
+                more,
+                &[file.as_str()],
+            ]
+            .concat();
+            let ran = instance.run(&words)?;
+            assert_eq!(ran.code, 1, "{text}: {}", ran.out);
+            let lines: Vec<&str> = ran.err.lines().collect();
+            assert_eq!(lines.len(), said.len(), "{}", ran.err);
+            for (line, said) in lines.iter().zip(&said) {
+                assert!(
+                    line.starts_with(&format!("eddy account import: {file}: {said}")),
+                    "{line}"
+                );
+            }
+        }
+    }
+    assert_eq!(instance.ok(&["account", "export"])?, before);
     Ok(())
 }

@@ -4,15 +4,14 @@
 //! there alone, since the readers of TOML and JSON say where something is wrong and not what it is
 //! called. That finds nothing in a type with fields that must be there: it is for those without.
 
-use anyhow::anyhow;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// A document of a text, which is JSON if it begins so and TOML otherwise.
 ///
 /// # Errors
-/// Names the first field that cannot be, or the line where there is no reading on.
-pub fn read<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
+/// Names each field that cannot be, or the line where there is no reading on.
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Vec<String>> {
     let (whole, otherwise) = match text.trim_start().starts_with('{') {
         true => match serde_json::from_str(text) {
             Ok(document) => return Ok(document),
@@ -23,8 +22,15 @@ pub fn read<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
             Err(error) => (toml::from_str(text).ok(), in_line(text, &error)),
         },
     };
-    let found = whole.and_then(|whole: Value| wrong::<T>(&whole, &mut Vec::new()));
-    Err(anyhow!(found.unwrap_or(otherwise)))
+    let mut found = Vec::new();
+    if let Some(whole) = whole {
+        let whole: Value = whole;
+        wrong::<T>(&whole, &mut Vec::new(), &mut found);
+    }
+    if found.is_empty() {
+        found.push(otherwise);
+    }
+    Err(found)
 }
 
 /// What the reader of TOML says without the lines that it quotes.
@@ -34,8 +40,12 @@ fn in_line(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}: {}", error.message())
 }
 
-/// What is wrong with the first field that is, below what `path` leads to.
-fn wrong<'v, T: DeserializeOwned>(value: &'v Value, path: &mut Vec<&'v str>) -> Option<String> {
+/// What is wrong with each field that is, below what `path` leads to.
+fn wrong<'v, T: DeserializeOwned>(
+    value: &'v Value,
+    path: &mut Vec<&'v str>,
+    found: &mut Vec<String>,
+) {
     let tried = match value {
         // Its own key may be wrong already.
         Value::Object(_) => json!({}),
@@ -46,16 +56,13 @@ fn wrong<'v, T: DeserializeOwned>(value: &'v Value, path: &mut Vec<&'v str>) -> 
         .rev()
         .fold(tried, |inner, key| json!({ *key: inner }));
     if let Err(error) = serde_json::from_value::<T>(alone) {
-        return Some(told(path, &error.to_string()));
+        return found.push(told(path, &error.to_string()));
     }
     for (key, inner) in value.as_object().into_iter().flatten() {
         path.push(key);
-        if let Some(found) = wrong::<T>(inner, path) {
-            return Some(found);
-        }
+        wrong::<T>(inner, path, found);
         path.pop();
     }
-    None
 }
 
 /// An error by its field, in words for those who do not write Rust.
@@ -77,7 +84,7 @@ mod tests {
     use crate::accounts::Document;
 
     fn refused(text: &str) -> String {
-        read::<Document>(text).expect_err("it is wrong").to_string()
+        read::<Document>(text).expect_err("it is wrong").join("; ")
     }
 
     #[test]
@@ -110,6 +117,11 @@ mod tests {
         ] {
             assert_eq!(refused(text), expected);
         }
+        let both = refused("[account.a]\nshares = -1\n[account.b]\nshares = -2");
+        assert!(
+            both.contains("account.a.shares: `-1`") && both.contains("account.b.shares: `-2`"),
+            "{both}"
+        );
         let name = refused("[account.'a b']\nshares = 3");
         assert!(
             name.starts_with("account.a b: `a b` is no name; allowed"),

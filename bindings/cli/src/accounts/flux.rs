@@ -68,8 +68,8 @@ pub fn read(texts: &[(String, String)], users: &Users) -> anyhow::Result<Found> 
         }
     }
     let mut found = Found::default();
-    found.changes = of_banks(&banks, &mut found.notes)?;
-    of_associations(&associations, users, &mut found)?;
+    of_banks(&banks, &mut found);
+    of_associations(&associations, users, &mut found);
     match texts.last() {
         Some((name, _)) if found.is_empty() => Err(nothing_in(name)),
         _ => Ok(found),
@@ -101,7 +101,7 @@ fn is_active(row: &Row) -> bool {
     get(row, "active").is_none_or(|active| active != "0")
 }
 
-fn of_banks(banks: &[Row], notes: &mut Vec<String>) -> anyhow::Result<Vec<Change>> {
+fn of_banks(banks: &[Row], found: &mut Found) {
     // The one without a parent is what all is under here, whatever it is called.
     let top = banks
         .iter()
@@ -109,23 +109,33 @@ fn of_banks(banks: &[Row], notes: &mut Vec<String>) -> anyhow::Result<Vec<Change
     let top = top.and_then(|row| get(row, "bank")).unwrap_or("root");
     let mut book = Book::default();
     for row in banks.iter().filter(|row| get(row, "bank") != Some(top)) {
-        let bank = get(row, "bank").context("bank: a row has none")?;
-        if !is_active(row) {
-            notes.push(format!("bank {bank} is not active and left out"));
-            continue;
+        match bank(row, top, found) {
+            Ok(Some(change)) => book.apply(&change),
+            Ok(None) => {}
+            Err(error) => found.errors.push(format!("{error:#}")),
         }
-        if get(row, "priority").is_some_and(|text| text.parse() != Ok(0.0)) {
-            notes.push(format!("of bank {bank} is left out: priority"));
-        }
-        let parent = get(row, "parent_bank").filter(|parent| *parent != top);
-        let account = Account {
-            parent: parent.map(str::parse).transpose()?,
-            shares: shares(row)?,
-            ..Account::default()
-        };
-        book.apply(&plain(bank.parse()?, account));
     }
-    Ok(book.to_changes())
+    found.changes = book.to_changes();
+}
+
+fn bank(row: &Row, top: &str, found: &mut Found) -> anyhow::Result<Option<Change>> {
+    let bank = get(row, "bank").context("bank: a row has none")?;
+    let notes = &mut found.notes;
+    if !is_active(row) {
+        notes.push(format!("bank {bank} is not active and left out"));
+        return Ok(None);
+    }
+    if get(row, "priority").is_some_and(|text| text.parse() != Ok(0.0)) {
+        notes.push(format!("of bank {bank} is left out: priority"));
+    }
+    let place = || format!("bank {bank}");
+    let parent = get(row, "parent_bank").filter(|parent| *parent != top);
+    let account = Account {
+        parent: parent.map(str::parse).transpose().with_context(place)?,
+        shares: shares(row).with_context(place)?,
+        ..Account::default()
+    };
+    Ok(Some(plain(bank.parse().with_context(place)?, account)))
 }
 
 fn shares(row: &Row) -> anyhow::Result<Shares> {
@@ -139,54 +149,15 @@ fn shares(row: &Row) -> anyhow::Result<Shares> {
     }
 }
 
-fn of_associations(rows: &[Row], users: &Users, found: &mut Found) -> anyhow::Result<()> {
+fn of_associations(rows: &[Row], users: &Users, found: &mut Found) {
     let mut defaults = BTreeMap::new();
     for row in rows {
-        let bank: Name = get(row, "bank").context("bank: a row has none")?.parse()?;
-        let given = get(row, "userid").or_else(|| get(row, "username"));
-        let given = given.context("userid: a row has none")?;
-        if !is_active(row) {
-            let note = format!("user {given} of bank {bank} is not active and left out");
-            found.notes.push(note);
-            continue;
+        if let Err(error) = association(row, users, &mut defaults, found) {
+            let of = |key| get(row, key).map(|text| format!("{key} {text}: "));
+            let user = of("userid").or_else(|| of("username")).unwrap_or_default();
+            let bank = of("bank").unwrap_or_default();
+            found.errors.push(format!("{user}{bank}{error:#}"));
         }
-        let Some(user) = found.user(users, given) else {
-            continue;
-        };
-        for key in ["queues", "projects"] {
-            // `*` is what it has who has none of his own.
-            if let Some(list) = get(row, key).filter(|list| !matches!(*list, "*" | "[]")) {
-                let note = format!("of user {given} of bank {bank} is left out: {key}={list}");
-                found.notes.push(note);
-            }
-        }
-        let limit = |key: &str| -> anyhow::Result<Option<u32>> {
-            let Some(text) = get(row, key) else {
-                return Ok(None);
-            };
-            let number: Option<u64> = text.parse().ok();
-            let number = number.with_context(|| format!("{key}: `{text}` is not a number"))?;
-            Ok(u32::try_from(number).ok().filter(|_| number < NO_LIMIT))
-        };
-        let member = Member {
-            shares: shares(row)?,
-            limits: Limits {
-                running_jobs: limit("max_running_jobs")?,
-                submitted_jobs: limit("max_active_jobs")?,
-                nodes: limit("max_nodes")?,
-                cores: limit("max_cores")?,
-                ..Limits::default()
-            },
-            ..Member::default()
-        };
-        if let Some(default) = get(row, "default_bank").or_else(|| get(row, "def_bank")) {
-            defaults.insert(user, default.parse()?);
-        }
-        found.changes.push(Change::Member {
-            account: bank,
-            user,
-            value: Some(member),
-        });
     }
     let of = |(user, account): (u32, Name)| Change::User {
         user,
@@ -196,6 +167,59 @@ fn of_associations(rows: &[Row], users: &Users, found: &mut Found) -> anyhow::Re
         }),
     };
     found.changes.extend(defaults.into_iter().map(of));
+}
+
+fn association(
+    row: &Row,
+    users: &Users,
+    defaults: &mut BTreeMap<u32, Name>,
+    found: &mut Found,
+) -> anyhow::Result<()> {
+    let bank: Name = get(row, "bank").context("bank: a row has none")?.parse()?;
+    let given = get(row, "userid").or_else(|| get(row, "username"));
+    let given = given.context("userid: a row has none")?;
+    if !is_active(row) {
+        let note = format!("user {given} of bank {bank} is not active and left out");
+        found.notes.push(note);
+        return Ok(());
+    }
+    let Some(user) = found.user(users, given) else {
+        return Ok(());
+    };
+    for key in ["queues", "projects"] {
+        // `*` is what it has who has none of his own.
+        if let Some(list) = get(row, key).filter(|list| !matches!(*list, "*" | "[]")) {
+            let note = format!("of user {given} of bank {bank} is left out: {key}={list}");
+            found.notes.push(note);
+        }
+    }
+    let limit = |key: &str| -> anyhow::Result<Option<u32>> {
+        let Some(text) = get(row, key) else {
+            return Ok(None);
+        };
+        let number: Option<u64> = text.parse().ok();
+        let number = number.with_context(|| format!("{key}: `{text}` is not a number"))?;
+        Ok(u32::try_from(number).ok().filter(|_| number < NO_LIMIT))
+    };
+    let member = Member {
+        shares: shares(row)?,
+        limits: Limits {
+            running_jobs: limit("max_running_jobs")?,
+            submitted_jobs: limit("max_active_jobs")?,
+            nodes: limit("max_nodes")?,
+            cores: limit("max_cores")?,
+            ..Limits::default()
+        },
+        ..Member::default()
+    };
+    if let Some(default) = get(row, "default_bank").or_else(|| get(row, "def_bank")) {
+        defaults.insert(user, default.parse()?);
+    }
+    found.changes.push(Change::Member {
+        account: bank,
+        user,
+        value: Some(member),
+    });
     Ok(())
 }
 

@@ -22,71 +22,97 @@ struct Line<'l> {
     keys: Vec<(String, String)>,
 }
 
-/// Adds what a text has.
-///
-/// # Errors
-/// A line that is none of these, by its number.
-pub fn read(text: &str, users: &Users, found: &mut Found) -> anyhow::Result<()> {
-    let mut parent = None;
-    let mut defaults: BTreeMap<u32, Name> = BTreeMap::new();
+/// Adds what a text has, and what is wrong with its lines.
+pub fn read(text: &str, users: &Users, found: &mut Found) {
+    let mut reading = Reading::default();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let place = || format!("line {number}");
-        let line = Line::parse(line).with_context(place)?;
+        let read = match Line::parse(line) {
+            Ok(line) => {
+                let of = format!("{} {}", line.kind.to_lowercase(), line.name);
+                reading
+                    .line(number, &line, users, found)
+                    .with_context(|| of)
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = read {
+            found.errors.push(format!("line {number}: {error:#}"));
+        }
+    }
+    let defaults = reading.defaults.into_iter();
+    for (user, (line, account)) in defaults {
+        let change = Change::User {
+            user,
+            value: Some(User {
+                account: Some(account),
+                ..User::default()
+            }),
+        };
+        found.push(line, change);
+    }
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Reading {
+    /// What accounts and users are under now.
+    parent: Option<Name>,
+    /// Of each user, with the line.
+    defaults: BTreeMap<u32, (u32, Name)>,
+}
+
+impl Reading {
+    fn line(
+        &mut self,
+        number: u32,
+        line: &Line<'_>,
+        users: &Users,
+        found: &mut Found,
+    ) -> anyhow::Result<()> {
         match line.kind {
             "Cluster" => line.note_rest(number, &["Fairshare", "Classification"], found),
-            "Parent" => parent = named(&line.name).with_context(place)?,
+            "Parent" => self.parent = named(&line.name)?,
             "Account" => {
-                let Some(name) = named(&line.name).with_context(place)? else {
-                    continue;
+                let Some(name) = named(&line.name)? else {
+                    return Ok(());
                 };
                 line.note_qos(number, found);
-                let account = line.account(number, parent.clone(), found);
-                found
-                    .changes
-                    .push(plain(name, account.with_context(place)?));
+                let account = line.account(number, self.parent.clone(), found)?;
+                found.push(number, plain(name, account));
             }
             "User" => {
-                let Some(account) = parent.clone() else {
+                let Some(account) = self.parent.clone() else {
                     // Slurm has its administrators directly under the root.
                     found.notes.push(format!(
                         "line {number}: user {} directly under the root is left out",
                         line.name
                     ));
-                    continue;
+                    return Ok(());
                 };
                 let Some(user) = found.user(users, &line.name) else {
-                    continue;
+                    return Ok(());
                 };
                 line.note_qos(number, found);
-                let member = line.member(number, found).with_context(place)?;
-                if let Some(default) = line
-                    .get("DefaultAccount")
-                    .and_then(|name| name.parse().ok())
-                {
-                    defaults.insert(user, default);
+                let member = line.member(number, found)?;
+                let default = line.get("DefaultAccount");
+                if let Some(default) = default.and_then(|name| name.parse().ok()) {
+                    self.defaults.insert(user, (number, default));
                 }
-                found.changes.push(Change::Member {
+                let change = Change::Member {
                     account,
                     user,
                     value: Some(member),
-                });
+                };
+                found.push(number, change);
             }
-            other => bail!("line {number}: `{other}` is none of Cluster, Parent, Account, User"),
+            other => bail!("`{other}` is none of Cluster, Parent, Account, User"),
         }
+        Ok(())
     }
-    let defaults = defaults.into_iter().map(|(user, account)| Change::User {
-        user,
-        value: Some(User {
-            account: Some(account),
-            ..User::default()
-        }),
-    });
-    found.changes.extend(defaults);
-    Ok(())
 }
 
 /// A name; none is the root.
@@ -398,7 +424,8 @@ User - 'nobody-here':Fairshare=2147483647
     #[test]
     fn a_dump_becomes_accounts_and_what_is_left_out_is_said() {
         let mut found = Found::default();
-        read(DUMP, &Users::read(), &mut found).expect("a dump");
+        read(DUMP, &Users::read(), &mut found);
+        assert_eq!(found.errors, Vec::<String>::new());
         let lines: Vec<String> = found
             .changes
             .iter()
@@ -459,7 +486,8 @@ Parent - 'a'
 User - '1001':Fairshare=1:QOS='-low':GrpTRES=gres/gpu=1
 ";
         let mut found = Found::default();
-        read(text, &Users::read(), &mut found).expect("a dump");
+        read(text, &Users::read(), &mut found);
+        assert_eq!(found.errors, Vec::<String>::new());
         let json = |change| serde_json::to_string(change).expect("JSON");
         let lines: Vec<String> = found.changes.iter().map(json).collect();
         assert_eq!(
@@ -487,11 +515,12 @@ User - '1001':Fairshare=1:QOS='-low':GrpTRES=gres/gpu=1
     #[test]
     fn a_line_that_is_none_is_named() {
         let refused = |text: &str| {
-            let error = read(text, &Users::read(), &mut Found::default()).expect_err("refused");
-            format!("{error:#}")
+            let mut found = Found::default();
+            read(text, &Users::read(), &mut found);
+            found.errors.join("; ")
         };
-        assert!(refused("Cluster - 'a'\nBank - 'b'").starts_with("line 2: `Bank`"));
-        assert!(refused("Account - 'a b'").starts_with("line 1: `a b` is no name"));
+        assert!(refused("Cluster - 'a'\nBank - 'b'").starts_with("line 2: bank b: `Bank`"));
+        assert!(refused("Account - 'a b'").starts_with("line 1: account a b: `a b` is no name"));
         assert!(refused("Account - 'a':Fairshare=many").contains("Fairshare: `many`"));
     }
 }

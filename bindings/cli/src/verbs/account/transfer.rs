@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use eddy_client::Client;
+use eddy_sched::policy::read::read;
 use eddy_wire::account::{Book, Change, Key};
 use eddy_wire::services::account::{Aim, Asked, Before, Set, SetRequest};
+use eddy_wire::services::instance::Config;
+use eddy_wire::services::sched::Policy as Obeyed;
+use serde_json::Value;
 
 use super::book;
 use crate::accounts::{Document, Format, Found};
@@ -60,10 +64,17 @@ pub async fn import(client: &Client, args: &ImportArgs) -> anyhow::Result<u8> {
     let format = args.format.unwrap_or_else(|| Format::of(&texts[0].1));
     let found = format.read(&texts, &Users::read())?;
     told(&found, args.skip_unknown)?;
+    if !found.errors.is_empty() {
+        return Ok(refused(&found.errors));
+    }
     if found.changes.is_empty() {
         bail!("without the users that this host does not know there is nothing in the files");
     }
     let before = book(client).await?;
+    let wrong = found.wrong(&before, qos(client).await.as_ref());
+    if !wrong.is_empty() {
+        return Ok(refused(&wrong));
+    }
     let mut changes = match args.replace {
         true => left_out(&before, &found.changes),
         false => Vec::new(),
@@ -83,7 +94,8 @@ pub async fn import(client: &Client, args: &ImportArgs) -> anyhow::Result<u8> {
             false => Aim::Make,
         },
     };
-    let reply = client.call::<Set>(&request).await?;
+    let reply = client.call::<Set>(&request).await;
+    let reply = reply.with_context(|| args.files.join(", "))?;
     match args.dry_run {
         true => {
             let line = |change| Ok(serde_json::to_string(change)?);
@@ -93,6 +105,38 @@ pub async fn import(client: &Client, args: &ImportArgs) -> anyhow::Result<u8> {
         false => output::lines([format!("{} changes", reply.changed)])?,
     }
     Ok(0)
+}
+
+/// How many errors are told.
+const ERRORS_TOLD: usize = 64;
+
+/// Says what is wrong, a line each.
+fn refused(errors: &[String]) -> u8 {
+    for error in errors.iter().take(ERRORS_TOLD) {
+        eprintln!("eddy account import: {}", output::one_line(error));
+    }
+    if let more @ 1.. = errors.len().saturating_sub(ERRORS_TOLD) {
+        eprintln!("eddy account import: {more} errors more");
+    }
+    output::FAILED
+}
+
+/// The QoS there are; none where that is not to be known.
+async fn qos(client: &Client) -> Option<BTreeSet<String>> {
+    let config = client.call::<Config>(&()).await.ok()?;
+    let named = |one: &Value| Some(one.get("name")?.as_str()?.to_owned());
+    let configured = config["qos"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(named);
+    let obeyed = client.call::<Obeyed>(&()).await.ok()?;
+    let policy = read(&obeyed.text).ok()?;
+    Some(
+        configured
+            .chain(policy.priority.factors.qos.into_keys())
+            .collect(),
+    )
 }
 
 /// Says what is not taken.
