@@ -439,7 +439,7 @@ fn instance(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<DeclaredInst
     entry.unknown(KEYS, errors);
     let name = entry.checked_name(broken_instance_name, INSTANCE_NAME, errors);
     let extent = extent::of(entry, errors);
-    let leader = leader(entry, extent.as_ref(), errors);
+    let leader = leader(entry, errors);
     let mut set = inner::policy(entry, extent.as_ref(), errors);
     if let Some(given) = entry.table.get("set") {
         set.extend(overrides(entry, given, errors));
@@ -453,12 +453,11 @@ fn instance(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<DeclaredInst
 }
 
 /// Where its leader is: that of one without nodes of its own beside this instance's.
-fn leader(entry: &Entry, extent: Option<&DeclaredExtent>, errors: &mut Vec<ConfigError>) -> Leader {
-    let (own, allowed): (&[Leader], _) = match extent {
-        Some(DeclaredExtent::Elastic { .. }) => (&[Leader::Parent], LEADER_OF_ELASTIC),
-        Some(DeclaredExtent::Fixed { .. } | DeclaredExtent::Picked(_)) | None => {
-            (&[Leader::Node, Leader::Parent], LEADER)
-        }
+fn leader(entry: &Entry, errors: &mut Vec<ConfigError>) -> Leader {
+    // By the key that is there: what is wrong with its nodes is another error.
+    let (own, allowed): (&[Leader], _) = match entry.table.contains_key("elastic") {
+        true => (&[Leader::Parent], LEADER_OF_ELASTIC),
+        false => (&[Leader::Node, Leader::Parent], LEADER),
     };
     let Some(value) = entry.table.get("leader") else {
         return own[0];

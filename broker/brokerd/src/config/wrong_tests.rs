@@ -203,3 +203,17 @@ fn who_has_nodes_leads_from_one_of_them_unless_it_is_said() {
     );
     assert_eq!(said(2), (Leader::Parent, set("policy.preset=\"fcfs\"")));
 }
+
+#[test]
+fn what_is_wrong_with_the_nodes_of_an_instance_hides_nothing_of_its_leader() {
+    let text = "[[instance]]\nname = \"a\"\nelastic = \"0-1\"\nhome = \"3\"\nleader = \"node\"\n";
+    let lines = lines(text);
+    assert!(
+        lines[0].starts_with("instance[0].home: is \"3\""),
+        "{lines:?}"
+    );
+    assert!(
+        lines[1].starts_with("instance[0].leader: is \"node\""),
+        "{lines:?}"
+    );
+}
