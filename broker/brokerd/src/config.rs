@@ -494,6 +494,13 @@ impl InstanceConfig {
 }
 
 impl ConfigError {
+    /// With entries of lists by their names, as `config set` has them: `queue.debug.max_time`, not
+    /// `queue[0].max_time`.
+    pub fn by_name(self, table: &Table) -> ConfigError {
+        let path = tables::by_name(table, self.path());
+        self.at(path)
+    }
+
     /// The path of the key; empty where it is of none.
     fn path(&self) -> &str {
         match self {

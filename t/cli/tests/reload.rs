@@ -287,7 +287,7 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
     assert_eq!(
         errors,
         [
-            "eddy config set: queue[0].max_nodes: is \"no\"; allowed is a whole number from 1 to 65536"
+            "eddy config set: queue.debug.max_nodes: is \"no\"; allowed is a whole number from 1 to 65536"
         ]
     );
     let errors = refused(&instance, &["set", "tree.fanout=3", "limits.clients=1"])?;

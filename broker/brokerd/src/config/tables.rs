@@ -60,6 +60,26 @@ pub fn list_of(path: &str) -> Option<(&'static str, &str)> {
     })
 }
 
+/// The path of a key with the name of an entry of a list in place of its number, where it has one.
+pub(super) fn by_name(table: &Table, path: &str) -> String {
+    let named = |list: &'static str| {
+        let (number, rest) = path
+            .strip_prefix(list)?
+            .strip_prefix('[')?
+            .split_once(']')?;
+        let mut entries = Some(table);
+        let (place, last) = list.rsplit_once('.').unwrap_or(("", list));
+        if !place.is_empty() {
+            entries = table.get(place)?.as_table();
+        }
+        let entries = entries?.get(last)?.as_array()?;
+        let name = name(entries.get(number.parse::<usize>().ok()?)?)?;
+        Some(format!("{list}.{name}{rest}"))
+    };
+    let found = LISTS.into_iter().find_map(named);
+    found.unwrap_or_else(|| path.to_owned())
+}
+
 /// A text with keys put over it.
 ///
 /// # Errors

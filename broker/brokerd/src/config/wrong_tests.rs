@@ -217,3 +217,28 @@ fn what_is_wrong_with_the_nodes_of_an_instance_hides_nothing_of_its_leader() {
         "{lines:?}"
     );
 }
+
+#[test]
+fn keys_of_lists_are_told_by_name_where_they_were_set_so() {
+    let text = "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b.c\"\nmax_nodes = 0\n\
+        [[ingest.filter]]\nname = \"f\"\ncommand = []\n[tree]\nfanout = 0\n";
+    let table: Table = text.parse().expect("TOML");
+    let named = check(text).expect_err("three are wrong").into_iter();
+    let named = named.map(|error| error.by_name(&table).to_string());
+    let begins: Vec<String> = named
+        .map(|text| text.split(": is ").next().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(
+        begins
+            .iter()
+            .filter(|path| path.starts_with("queue.b.c."))
+            .count(),
+        2,
+        "{begins:?}"
+    );
+    assert!(
+        begins.contains(&"ingest.filter.f.command".to_owned()),
+        "{begins:?}"
+    );
+    assert!(begins.contains(&"tree.fanout".to_owned()), "{begins:?}");
+}

@@ -117,17 +117,24 @@ impl Configured {
                 false => errors.extend(access::unknown(&config.instance.access)),
             }
         }
+        let (_, of_file) = config::read(&text, &[]);
+        let told = |errors: Vec<ConfigError>| -> Vec<String> {
+            let (in_file, others): (Vec<_>, Vec<_>) = errors.into_iter().partition(|error| {
+                of_file.contains(error) || matches!(error, ConfigError::User { .. })
+            });
+            let in_file = config::told(&text, &in_file);
+            let in_file = in_file.iter().map(|line| origin.named(line));
+            in_file
+                .chain(others.iter().map(ToString::to_string))
+                .collect()
+        };
         if !errors.is_empty() {
-            let told = config::told(&text, &errors);
-            return Err(told.iter().map(|line| origin.named(line)).collect());
+            return Err(told(errors));
         }
         config.origin = origin.to_string();
         Ok(Configured {
             config,
-            absent: config::told(&text, &absent)
-                .iter()
-                .map(|line| origin.named(line))
-                .collect(),
+            absent: told(absent),
             origin,
             text,
             statedir,
@@ -217,13 +224,13 @@ impl Origin {
         }
     }
 
-    /// A line about a configuration, with the file where it was not just given.
+    /// A line about a configuration, with its file.
     fn named(&self, line: &str) -> String {
         match self {
-            Origin::OfDirectory(path) | Origin::Kept(path) => {
+            Origin::Given(path) | Origin::OfDirectory(path) | Origin::Kept(path) => {
                 format!("{}: {line}", path.display())
             }
-            Origin::Given(_) | Origin::Defaults => line.to_owned(),
+            Origin::Defaults => line.to_owned(),
         }
     }
 }
@@ -274,11 +281,30 @@ mod tests {
         args: BrokerArgs,
     }
 
-    fn read(statedir: &Path, more: &[&str]) -> Configured {
+    fn tried(statedir: &Path, more: &[&str]) -> Result<Configured, Vec<String>> {
         let statedir = statedir.to_str().expect("UTF-8");
         let line = [&["broker", "--statedir", statedir], more].concat();
         let args = Line::parse_from(line).args;
-        Configured::read(&args, None).expect("a configuration")
+        Configured::read(&args, None)
+    }
+
+    fn read(statedir: &Path, more: &[&str]) -> Configured {
+        tried(statedir, more).expect("a configuration")
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_the_file_it_is_in() {
+        let place = tempfile::tempdir().expect("a directory");
+        let given = place.path().join("given.toml");
+        fs::write(&given, "[tree]\nfanout = 0\n").expect("written");
+        let path = given.to_str().expect("UTF-8");
+        let refused = tried(place.path(), &["--config", path, "-S", "journal.sync=no"]);
+        let lines = refused.expect_err("two are wrong");
+        assert!(
+            lines[0].starts_with(&format!("{path}: line 2: tree.fanout: is 0")),
+            "{lines:?}"
+        );
+        assert!(lines[1].starts_with("journal.sync: is \"no\""), "{lines:?}");
     }
 
     #[test]
@@ -289,22 +315,12 @@ mod tests {
         let text = "[[queue]]\nname = \"q\"\nusers = [\"eddy-nobody\", 7]\n";
         fs::write(&given, text).expect("written");
         let path = given.to_str().expect("UTF-8");
-        let args = |path: &str| {
-            let words = [
-                "broker",
-                "--statedir",
-                state.to_str().expect("UTF-8"),
-                "--config",
-                path,
-            ];
-            BrokerArgs::parse_from(words)
-        };
-        let line = "line 3: queue[0].users: no user `eddy-nobody` on this host";
-        let refused = Configured::read(&args(path), None).expect_err("nobody knows him");
-        assert_eq!(refused, [line]);
+        let line = format!("{path}: line 3: queue[0].users: no user `eddy-nobody` on this host");
+        let refused = tried(state, &["--config", path]).expect_err("nobody knows him");
+        assert_eq!(refused, [line.as_str()]);
         // It was so before.
         fs::write(state.join(KEPT_FILE), text).expect("written");
-        let again = Configured::read(&args(path), None).expect("it was obeyed");
+        let again = read(state, &["--config", path]);
         assert_eq!(again.absent(), [line]);
         let rules = &again.config.instance.queues[0].rules;
         assert!(rules.users.as_ref().is_some_and(|users| users.contains(&7)));

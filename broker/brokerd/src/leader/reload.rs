@@ -405,7 +405,8 @@ fn set_over(
     errors.extend(wrong);
     errors.extend(unknown(&config, &basis.admits));
     if !errors.is_empty() {
-        return Err(errors.iter().map(|error| basis.says(error)).collect());
+        let errors = errors.into_iter().map(|error| error.by_name(&table));
+        return Err(errors.map(|error| basis.says(&error)).collect());
     }
     // Nodes that were taken out since are named by what stood already.
     if table.get("instance") != basis.table.get("instance") {
