@@ -148,7 +148,7 @@ struct QosValues {
 }
 
 #[derive(Arguments, Default, PartialEq)]
-#[command(next_help_heading = "Limits (none takes one away)")]
+#[command(next_help_heading = "Limits (none takes a maximum away)")]
 struct LimitValues {
     /// Jobs that hold resources or are let through to wait for them
     #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
