@@ -306,6 +306,17 @@ pub enum ConfigError {
         /// What belongs there.
         allowed: &'static str,
     },
+    /// A time that is longer than the key takes, and was taken by earlier versions: where one stands already, it is
+    /// the longest that is allowed.
+    #[error("{path}: is {given}; allowed is {allowed}")]
+    Long {
+        /// The key.
+        path: String,
+        /// What is there.
+        given: String,
+        /// What belongs there.
+        allowed: &'static str,
+    },
     /// No such key in a table of a list.
     #[error("{path}: unknown key; there are {known}")]
     UnknownHere {
@@ -494,6 +505,11 @@ impl InstanceConfig {
 }
 
 impl ConfigError {
+    /// Whether it is no reason to refuse what was obeyed before.
+    pub fn is_of_a_later_bound(&self) -> bool {
+        matches!(self, ConfigError::Long { .. })
+    }
+
     /// With entries of lists by their names, as `config set` has them: `queue.debug.max_time`, not
     /// `queue[0].max_time`.
     pub fn by_name(self, table: &Table) -> ConfigError {
@@ -506,6 +522,7 @@ impl ConfigError {
         match self {
             ConfigError::Unknown { path }
             | ConfigError::Value { path, .. }
+            | ConfigError::Long { path, .. }
             | ConfigError::UnknownHere { path, .. }
             | ConfigError::Missing { path, .. }
             | ConfigError::Twice { path, .. }
@@ -525,6 +542,7 @@ impl ConfigError {
         match &mut self {
             ConfigError::Unknown { path }
             | ConfigError::Value { path, .. }
+            | ConfigError::Long { path, .. }
             | ConfigError::UnknownHere { path, .. }
             | ConfigError::Missing { path, .. }
             | ConfigError::Twice { path, .. }
@@ -566,12 +584,21 @@ fn set(config: &mut Config, path: &str, value: &Value, errors: &mut Vec<ConfigEr
         });
     };
     if (key.set)(config, value).is_none() {
-        let (path, allowed) = (path.to_owned(), key.allowed);
-        errors.push(ConfigError::Value {
-            path,
-            given: spell(value),
-            allowed,
-        });
+        let (path, given, allowed) = (path.to_owned(), spell(value), key.allowed);
+        errors.push(
+            match allowed == keys::GRACE && keys::span(value).is_some() {
+                true => ConfigError::Long {
+                    path,
+                    given,
+                    allowed,
+                },
+                false => ConfigError::Value {
+                    path,
+                    given,
+                    allowed,
+                },
+            },
+        );
     }
 }
 

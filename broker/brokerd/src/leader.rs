@@ -159,6 +159,9 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
         origin = configured.config.origin,
         "the configuration is read"
     );
+    for line in &configured.remarks {
+        tracing::warn!("{line}; it counts as far as that");
+    }
     let starter = match args.child {
         true => Starter::Shell,
         false => Starter::Other,

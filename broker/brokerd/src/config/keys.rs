@@ -41,9 +41,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "exec.kill_grace",
-        allowed: SPAN,
+        allowed: GRACE,
         meaning: "from TERM to KILL when a job is to end",
-        set: |config, value| set_to(&mut config.instance.kill_grace, span(value)?),
+        set: |config, value| {
+            let grace = span(value)?;
+            set_to(&mut config.instance.kill_grace, grace.min(GRACE_MAX))?;
+            (grace <= GRACE_MAX).then_some(())
+        },
         get: |config| json(&config.instance.kill_grace),
     },
     Key {
@@ -312,6 +316,11 @@ const NAMES_MAX: usize = 65_536;
 const SPAN_OR_NEVER: &str =
     "a duration longer than nothing such as \"30s\" (RFC 23), a number of seconds, or \"never\"";
 const SPAN: &str = "a duration such as \"5s\" (RFC 23) or a number of seconds";
+
+/// The longest time that what is to end is left alone: others wait for its nodes.
+pub(super) const GRACE_MAX: Span = Span::seconds(86_400);
+pub(super) const GRACE: &str =
+    "a duration of at most a day such as \"5s\" (RFC 23), or a number of seconds";
 
 pub(super) fn json(value: &impl Serialize) -> Json {
     serde_json::to_value(value).expect("configuration values are JSON")

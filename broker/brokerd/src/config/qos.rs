@@ -13,9 +13,9 @@ use eddy_wire::time::Span;
 use toml::{Table, Value};
 
 use super::declared::{Entry, entries, unique};
-use super::keys::span;
+use super::keys::{GRACE, GRACE_MAX, span};
 use super::limits::limits;
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, spell};
 
 const NAME: &str = "a name of 1 to 64 characters A-Z, a-z, 0-9, -, _ and ., other than root";
 const FACTOR: &str = "a number from 0 to 1";
@@ -215,14 +215,7 @@ fn qos(entry: &Entry, known: &[String], errors: &mut Vec<ConfigError>) -> Option
         usage_factor: value(entry, "usage_factor", AMOUNT, 1.0, number, errors),
         preempts: value(entry, "preempts", NAMES, Vec::new(), others, errors),
         exempt: value(entry, "exempt", SPAN, Span::ZERO, span, errors),
-        grace: value(
-            entry,
-            "grace",
-            SPAN,
-            None,
-            |value| span(value).map(Some),
-            errors,
-        ),
+        grace: grace(entry, errors),
         mode: value(entry, "mode", MODE, Mode::default(), mode, errors),
         shrink: value(entry, "shrink", FLAG, false, Value::as_bool, errors),
         limits_waived: value(entry, "limits_waived", FLAG, false, Value::as_bool, errors),
@@ -238,6 +231,20 @@ fn qos(entry: &Entry, known: &[String], errors: &mut Vec<ConfigError>) -> Option
         ),
     };
     name.map(|_| qos)
+}
+
+/// How long those whom it takes from, and it, have from TERM to KILL.
+fn grace(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<Span> {
+    let read = |value: &Value| span(value).map(Some);
+    let grace = value(entry, "grace", GRACE, None, read, errors)?;
+    if let Some(given) = entry.table.get("grace").filter(|_| grace > GRACE_MAX) {
+        errors.push(ConfigError::Long {
+            path: format!("{}.grace", entry.path),
+            given: spell(given),
+            allowed: GRACE,
+        });
+    }
+    Some(grace.min(GRACE_MAX))
 }
 
 fn class(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<(Class, Ranked, bool)> {

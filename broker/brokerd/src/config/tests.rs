@@ -68,7 +68,7 @@ fn all_errors_come_at_once_with_their_keys() {
             "limits.clients: is -1; allowed is a whole number from 1 to 65536",
             "limits.foo: unknown key",
             "sync: unknown key; there is journal.sync",
-            "exec.kill_grace: is \"NaN\"; allowed is a duration such as \"5s\" (RFC 23) or a number of seconds",
+            "exec.kill_grace: is \"NaN\"; allowed is a duration of at most a day such as \"5s\" (RFC 23), or a number of seconds",
             "-S nonsense: has no `=`; allowed is key=value",
         ]
     );
@@ -155,7 +155,7 @@ ranks = "0"
     lines.sort();
     let queue = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
     let name = INSTANCE_NAME;
-    let span = "a duration such as \"5s\" (RFC 23) or a number of seconds";
+    let span = "a duration of at most a day such as \"5s\" (RFC 23), or a number of seconds";
     assert_eq!(
         lines,
         [

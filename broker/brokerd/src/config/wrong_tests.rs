@@ -219,6 +219,34 @@ fn what_is_wrong_with_the_nodes_of_an_instance_hides_nothing_of_its_leader() {
 }
 
 #[test]
+fn what_is_to_end_is_left_alone_for_a_day_at_most() {
+    let text = "[exec]\nkill_grace = \"1000000d\"\n[[qos]]\nname = \"a\"\ngrace = \"100d\"\n";
+    let (config, errors) = read(text, &[]);
+    let allowed = "a duration of at most a day such as \"5s\" (RFC 23), or a number of seconds";
+    assert_eq!(
+        told(text, &errors),
+        [
+            format!("line 2: exec.kill_grace: is \"1000000d\"; allowed is {allowed}"),
+            format!("line 5: qos[0].grace: is \"100d\"; allowed is {allowed}"),
+        ]
+    );
+    assert!(errors.iter().all(ConfigError::is_of_a_later_bound));
+    let day = Span::seconds(86_400);
+    let instance = &config.instance;
+    assert_eq!(
+        (instance.kill_grace, instance.qos[0].grace),
+        (day, Some(day))
+    );
+    let (_, errors) = read(
+        "[exec]\nkill_grace = \"long\"\n[[qos]]\nname = \"a\"\ngrace = -1\n",
+        &[],
+    );
+    assert_eq!(errors.len(), 2);
+    assert!(!errors.iter().any(ConfigError::is_of_a_later_bound));
+    check("[exec]\nkill_grace = \"1d\"\n").expect("a day is allowed");
+}
+
+#[test]
 fn keys_of_lists_are_told_by_name_where_they_were_set_so() {
     let text = "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b.c\"\nmax_nodes = 0\n\
         [[ingest.filter]]\nname = \"f\"\ncommand = []\n[tree]\nfanout = 0\n";

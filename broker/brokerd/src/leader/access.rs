@@ -57,15 +57,13 @@ pub fn unknown(said: &config::Access) -> Vec<ConfigError> {
     unknown.collect()
 }
 
-/// Takes those out whom this host does not know; what would have been said of each.
-pub(super) fn leave_out(said: &mut config::Access) -> Vec<ConfigError> {
-    let left = unknown(said);
+/// Takes those out whom this host does not know.
+pub(super) fn leave_out(said: &mut config::Access) {
     let is_there = |name: &String| users::number(name).is_ok();
     if let config::Users::Named(names) = &mut said.users {
         names.retain(is_there);
     }
     said.admins.retain(is_there);
-    left
 }
 
 /// Who is admitted, with names looked up. A root of uid 0 admits everybody unless it is told

@@ -44,8 +44,9 @@ pub struct Configured {
     origin: Origin,
     text: String,
     statedir: PathBuf,
-    /// What is told of users that it names and who are not there any more.
-    absent: Vec<String>,
+    /// What is not obeyed as it is said, a line each: it counts as far as bounds allow that earlier versions had not,
+    /// and nobody is let in for users that are not there any more.
+    pub remarks: Vec<String>,
 }
 
 /// Which of two files is obeyed: of one that a start was given, with the copy that is kept of it, and
@@ -106,17 +107,17 @@ impl Configured {
         let (mut config, mut errors) = config::read(&text, &args.set);
         let statedir = super::start::statedir(args, child);
         let was_obeyed = origin.was_obeyed(&statedir, &text);
-        let is_absent =
-            |error: &ConfigError| was_obeyed && matches!(error, ConfigError::User { .. });
-        let mut absent: Vec<ConfigError> =
-            errors.extract_if(.., |error| is_absent(error)).collect();
         // Whoever else starts an instance names nobody in it, and is told that.
         if child.is_none() && rustix::process::getuid().is_root() {
-            match was_obeyed {
-                true => absent.extend(access::leave_out(&mut config.instance.access)),
-                false => errors.extend(access::unknown(&config.instance.access)),
+            errors.extend(access::unknown(&config.instance.access));
+            if was_obeyed {
+                access::leave_out(&mut config.instance.access);
             }
         }
+        // What an earlier version took, or this one before, is to start again.
+        let (remarks, errors): (Vec<_>, Vec<_>) = errors.into_iter().partition(|error| {
+            error.is_of_a_later_bound() || was_obeyed && matches!(error, ConfigError::User { .. })
+        });
         let (_, of_file) = config::read(&text, &[]);
         let told = |errors: Vec<ConfigError>| -> Vec<String> {
             let (in_file, others): (Vec<_>, Vec<_>) = errors.into_iter().partition(|error| {
@@ -134,7 +135,7 @@ impl Configured {
         config.origin = origin.to_string();
         Ok(Configured {
             config,
-            absent: told(absent),
+            remarks: told(remarks),
             origin,
             text,
             statedir,
@@ -183,11 +184,6 @@ impl Configured {
             Origin::OfDirectory(path) | Origin::Kept(path) => Some((path.clone(), None)),
             Origin::Defaults => None,
         }
-    }
-
-    /// Users that it names and who are not there any more, a line each: nobody is let in for them.
-    pub fn absent(&self) -> &[String] {
-        &self.absent
     }
 
     /// Which of two files is obeyed, where there is another that could be.
@@ -321,9 +317,21 @@ mod tests {
         // It was so before.
         fs::write(state.join(KEPT_FILE), text).expect("written");
         let again = read(state, &["--config", path]);
-        assert_eq!(again.absent(), [line]);
+        assert_eq!(again.remarks, [line]);
         let rules = &again.config.instance.queues[0].rules;
         assert!(rules.users.as_ref().is_some_and(|users| users.contains(&7)));
+    }
+
+    #[test]
+    fn what_an_earlier_version_took_starts_with_as_much_as_is_allowed() {
+        let place = tempfile::tempdir().expect("a directory");
+        let given = place.path().join("given.toml");
+        fs::write(&given, "[exec]\nkill_grace = \"2d\"\n").expect("written");
+        let path = given.to_str().expect("UTF-8");
+        let started = read(place.path(), &["--config", path]);
+        assert_eq!(started.config.instance.kill_grace.0, 86_400_000_000);
+        assert_eq!(started.remarks.len(), 1, "{:?}", started.remarks);
+        assert!(started.remarks[0].starts_with(&format!("{path}: line 2: exec.kill_grace")));
     }
 
     #[test]

@@ -145,9 +145,11 @@ impl Basis {
         }
         let all: Vec<String> = self.given.iter().chain(set).cloned().collect();
         let (mut config, errors) = config::read(text, &all);
-        // It was taken while all whom it names were there.
-        let is_of_users = |error: &ConfigError| matches!(error, ConfigError::User { .. });
-        if !errors.iter().all(is_of_users) {
+        // It was taken while all whom it names were there, and with the bounds of then.
+        let was_taken = |error: &ConfigError| {
+            error.is_of_a_later_bound() || matches!(error, ConfigError::User { .. })
+        };
+        if !errors.iter().all(was_taken) {
             return None;
         }
         access::leave_out(&mut config.instance.access);

@@ -226,11 +226,7 @@ fn prepare(
     let (basis, access) = in_force(&mut config, basis, configured, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
     let mut notes = fits(configured, &inventory, &known.removed)?;
-    configured
-        .absent()
-        .iter()
-        .for_each(|line| tracing::warn!("{line}"));
-    notes.extend(configured.absent().iter().cloned());
+    notes.extend(configured.remarks.iter().cloned());
     if nested.is_none() {
         keeps_held(&known, &settings.inventory)?;
         keep(configured, &statedir)?;
