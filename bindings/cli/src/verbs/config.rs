@@ -65,7 +65,9 @@ enum Verb {
     ///
     /// Partitions and queues become [[queue]], with their limits and defaults; a partition with nodes
     /// of its own is served by an [[instance]] on those. What has no counterpart is named on standard
-    /// error by its line, and is a comment in what is written. Check the result with eddy config check.
+    /// error by its line, and is a comment in what is written. Where it cannot be said who may use a
+    /// queue it is closed to all but root, and the import ends with an error. Check the result with
+    /// eddy config check.
     Import {
         /// Write the nodes of slurm.conf there, for eddy start --resources (RFC 20)
         #[arg(long, value_name = "FILE")]
