@@ -1,6 +1,7 @@
 //! What is wrong in a configuration, and how it is told.
 
 use super::*;
+use crate::users::UserError;
 
 #[test]
 fn what_is_right_is_read_beside_what_is_wrong() {
