@@ -570,7 +570,7 @@ fn every_limit_of_a_queue_is_written() {
     let limits: Limits = serde_json::from_str(limits).expect("limits");
     let queue = Queue {
         name: "a".to_owned(),
-        limits: limits.clone(),
+        limits,
         ..Queue::default()
     };
     let config = config::check(&queue.to_toml()).expect("a configuration");
