@@ -123,9 +123,9 @@ impl Basis {
 
     /// What is wrong with a key that is set, and where it is to be written instead: what is in the state
     /// directory is not read by a start that is given a file.
-    fn says(&self, error: &config::ConfigError) -> String {
+    fn says(&self, error: &ConfigError) -> String {
         match (error, &self.file) {
-            (config::ConfigError::NotLive { path }, Some((file, Some(_)))) => {
+            (ConfigError::NotLive { path }, Some((file, Some(_)))) => {
                 let file = file.display();
                 format!(
                     "{path}: counts from a start on; write it in {file}, which this start was given"
@@ -453,7 +453,7 @@ fn set_over(
 }
 
 /// Who is named and is not on this host, where names are looked up.
-fn unknown(config: &Config, admits: &Admits) -> Vec<config::ConfigError> {
+fn unknown(config: &Config, admits: &Admits) -> Vec<ConfigError> {
     match admits {
         Admits::Configured(HOST_ADMIN) => access::unknown(&config.instance.access),
         Admits::Configured(_) | Admits::Parent(_) | Admits::Owner => Vec::new(),
@@ -461,7 +461,7 @@ fn unknown(config: &Config, admits: &Admits) -> Vec<config::ConfigError> {
 }
 
 /// That a key is none, or counts from a start on.
-fn not_live(given: &str) -> Option<config::ConfigError> {
+fn not_live(given: &str) -> Option<ConfigError> {
     let path = given.split('=').next()?.trim().to_owned();
     if tables::is_live(&path) {
         return None;
@@ -470,13 +470,13 @@ fn not_live(given: &str) -> Option<config::ConfigError> {
         .err()
         .unwrap_or_default();
     let mut errors = errors.into_iter();
-    let unknown = errors.find(|error| matches!(error, config::ConfigError::Unknown { .. }));
-    Some(unknown.unwrap_or(config::ConfigError::NotLive { path }))
+    let unknown = errors.find(|error| matches!(error, ConfigError::Unknown { .. }));
+    Some(unknown.unwrap_or(ConfigError::NotLive { path }))
 }
 
 /// What a table says, as any text, of the nodes there are.
 fn loaded(table: &Table, inventory: &ResourceSet) -> Result<Config, Vec<String>> {
-    let told = |errors: Vec<config::ConfigError>| -> Vec<String> {
+    let told = |errors: Vec<ConfigError>| -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     };
     let mut config = config::load(&table.to_string(), &[]).map_err(told)?;
