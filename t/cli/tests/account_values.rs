@@ -74,7 +74,7 @@ fn what_one_job_may_have_is_its_longest_time_and_refuses_more() -> Tested {
     assert!(show.contains(words), "{show}");
 
     let open = instance.ok(&["submit", "true"])?;
-    let row = instance.json(&["jobs", "-a", "--json", open.trim()])?;
+    let row = instance.row(open.trim())?;
     assert_eq!(row["duration"], 5400.0, "{row}");
     for (asked, text) in [
         (
