@@ -100,8 +100,7 @@ enum Verb {
 }
 
 /// What can be set of accounts and users alike.
-const OF_BOTH: &str = "--qos, --default-qos, and limits: --max-running-jobs, --max-submitted-jobs, --max-nodes, \
-                       --max-cores, --max-core-minutes, --period, --carry, --excess";
+const OF_BOTH: &str = "--qos, --default-qos, and limits: --max-..., --period, --carry, --excess";
 
 #[derive(Arguments, Default, PartialEq)]
 struct AccountValues {
