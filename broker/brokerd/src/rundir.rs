@@ -112,8 +112,8 @@ pub fn find(
     }
 }
 
-/// Where a directory that others may be first in is theirs: in the state directory, where nobody else is. Its path may be
-/// too long.
+/// Where a directory that others may be first in is theirs: in the state directory, where nobody else is. Its path
+/// may be too long.
 fn in_state(statedir: &Path, error: RundirError) -> Result<PathBuf, RundirError> {
     match error {
         RundirError::Foreign { .. } => short_enough(statedir.join(IN_STATE)).map_err(|_| error),

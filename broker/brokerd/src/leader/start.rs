@@ -225,8 +225,7 @@ fn prepare(
     let basis = Basis::of(configured, place, &args.set, admits, &settings);
     let (basis, access) = in_force(&mut config, basis, configured, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
-    let mut notes = fits(configured, &inventory, &known.removed)?;
-    notes.extend(configured.remarks.iter().cloned());
+    let misfits = fits(configured, &inventory, &known.removed)?;
     if nested.is_none() {
         keeps_held(&known, &settings.inventory)?;
         keep(configured, &statedir)?;
@@ -254,7 +253,7 @@ fn prepare(
         clock,
         path: settings.place.path,
         nested,
-        notes,
+        notes: [misfits, configured.remarks.clone()].concat(),
     };
     Ok((prepared, claim))
 }

@@ -427,8 +427,8 @@ impl Watched {
         }
     }
 
-    /// Whether there are no others than those who are known here, nodes are there for all, and nobody takes from others: a
-    /// start that is found may be nobody's for the sake of one who takes.
+    /// Whether there are no others than those who are known here, nodes are there for all, and nobody takes from
+    /// others: a start that is found may be nobody's for the sake of one who takes.
     fn reckons_dues(&self) -> bool {
         let mut rules = self.preempts.qos.values();
         if rules.any(|rule| !rule.preempts.is_empty()) {

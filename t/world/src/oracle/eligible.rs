@@ -1,8 +1,8 @@
 //! Whether planners are told of those who wait what is so: since when they wait for resources, and that they do.
 //!
-//! Adds up by the records how long nothing but resources was missing: a job had its place and its queue was not stopped,
-//! or it was given something and did not begin. What it waited before it was held, or changed, or came back is not
-//! lost; an attempt that began is over with that. Knows nothing of how the modules reckon it.
+//! Adds up by the records how long nothing but resources was missing: a job had its place and its queue was not
+//! stopped, or it was given something and did not begin. What it waited before it was held, or changed, or came back
+//! is not lost; an attempt that began is over with that. Knows nothing of how the modules reckon it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -273,14 +273,14 @@ mod tests {
             host: "n7",
             node: 0,
         };
-        let of = |path| placed((1, 1), &names, "/home/me/", path);
+        let of = |path| placed((1, 1), &names, "/data/", path);
         let file = |path: &str| Sink::File(path.to_owned());
         assert_eq!(of(None), Sink::Kept);
         assert_eq!(of(Some("none")), Sink::Dropped);
         assert_eq!(of(Some("/tmp/out")), file("/tmp/out"));
         assert_eq!(
             of(Some("eddy-{{id}}.{{name}}")),
-            file("/home/me/eddy-905.train")
+            file("/data/eddy-905.train")
         );
         let many = placed((1, 2), &names, "", Some("{{taskid}}"));
         assert_eq!(many, file("{{taskid}}"));
