@@ -342,8 +342,9 @@ fn queue_instances_keep_their_jobs_over_restarts_of_the_root() -> Tested {
     let after = instance.submit(&["-q", "batch", "echo", "after"])?;
     assert_eq!(instance.ok(&["job", "attach", &after])?, "after");
     // Its number before leads to who goes on with what it has left.
-    let left = instance.ok(&["--at", &batch, "jobs", "-a", "-n", "-o", "{name}"])?;
-    assert!(left.contains("after"), "{left}");
+    let left = instance.ok(&["--at", &batch, "jobs", "-a", "-n", "-o", "{id.dec}"])?;
+    let there = number(&instance, &after)?.to_string();
+    assert!(left.lines().any(|job| job == there), "{left}");
     let all = numbers(&instance, &["-q", "batch"])?;
     assert!(
         before.iter().all(|job| all.contains(job)),
