@@ -384,11 +384,9 @@ fn jobs_of_queues_are_the_roots_wherever_they_run() -> Tested {
     let (mut tells, mut gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
     let script = "echo $EDDY_URI >told; read line <gate";
     let first = instance.submit(&["-q", "batch", "sh", "-c", script])?;
-    assert_eq!(
-        tells.line()?.trim(),
-        instance.uri(),
-        "its tasks know the root"
-    );
+    // By the leader or by the rank of their node, whichever of the three the instance has.
+    let (told, root) = (tells.line()?, instance.uri().trim_end_matches("/local"));
+    assert!(told.starts_with(root), "its tasks know the root: {told}");
     // Another queue has room, and the limit of the account holds it all the same.
     let second = instance.submit(&["-q", "short", "echo", "second"])?;
     let why = instance.ok(&["why", &second])?;
