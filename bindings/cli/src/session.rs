@@ -20,6 +20,7 @@ use eddy_client::{
 };
 use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::id::JobId;
+use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::copies;
@@ -300,7 +301,7 @@ impl Global {
                 }) if Path::new(&remains.statedir).is_dir() => remains,
                 other => return Ok(other?),
             };
-            let uri = remains_of(&remains.path, &remains.statedir)?;
+            let uri = remains_of(&remains.path, &remains.statedir).await?;
             found = match remains.rest.as_slice() {
                 [] => return Ok(Client::connect_told(&uri, self.options(), told).await?),
                 rest => descend(&uri, &remains.path, rest, &self.patience()).await,
@@ -327,7 +328,7 @@ impl Global {
     /// # Errors
     /// It cannot be read here.
     pub async fn left(&self, path: &str, statedir: &str) -> anyhow::Result<Client> {
-        let uri = remains_of(path, statedir)?;
+        let uri = remains_of(path, statedir).await?;
         Ok(Client::connect_told(&uri, self.options(), told).await?)
     }
 
@@ -422,20 +423,20 @@ fn variable() -> anyhow::Result<Option<String>> {
 
 /// Where what an instance has left that is over is told of: by a reader, one for each as long as this process is
 /// there, which keeps others out; or by the leader that goes on with it, as that of a declared instance does.
-fn remains_of(path: &str, statedir: &str) -> anyhow::Result<Uri> {
+async fn remains_of(path: &str, statedir: &str) -> anyhow::Result<Uri> {
     static READERS: Mutex<BTreeMap<String, Uri>> = Mutex::new(BTreeMap::new());
-    let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(uri) = readers.get(statedir) {
+    let readers = || READERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(uri) = readers().get(statedir) {
         return Ok(uri.clone());
     }
-    let lives = |uri: &Uri| std::os::unix::net::UnixStream::connect(uri.path()).is_ok();
+    // Of one that hangs, whose queue of connections is full, this does not wait.
     if let Ok(uri) = Uri::of_statedir(Path::new(statedir))
-        && lives(&uri)
+        && UnixStream::connect(uri.path()).await.is_ok()
     {
         return Ok(uri);
     }
     let uri = history(path, statedir)?;
-    readers.insert(statedir.to_owned(), uri.clone());
+    readers().insert(statedir.to_owned(), uri.clone());
     Ok(uri)
 }
 
