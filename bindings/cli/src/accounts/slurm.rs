@@ -1,7 +1,7 @@
 //! What `sacctmgr dump` writes: a line for each thing, `Kind - 'name':Key='value':...`, accounts
 //! and users under the `Parent` line before them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail};
 use eddy_wire::account::{Account, Change, Limits, Member, Name, QosRules, Shares, User};
@@ -61,11 +61,42 @@ pub fn read(text: &str, users: &Users, found: &mut Found) {
 struct Reading {
     /// What accounts and users are under now.
     parent: Option<Name>,
+    /// What those under an account have where they say nothing of it; none is the root.
+    below: BTreeMap<Option<Name>, Inherited>,
     /// Of each user, with the line.
     defaults: BTreeMap<u32, (u32, Name)>,
 }
 
+/// What Slurm hands down, and eddy has at each place: how many jobs each user under an account may have, and a list of
+/// QoS to which lists below add, or take from.
+#[derive(Clone, Default)]
+struct Inherited {
+    running_jobs: Option<u32>,
+    submitted_jobs: Option<u32>,
+    qos: Option<BTreeSet<Name>>,
+}
+
+impl Inherited {
+    /// With what a line says of its own; -1 takes what is inherited away.
+    fn with(&self, line: &Line<'_>) -> anyhow::Result<Inherited> {
+        let own = |keys: &[&str], inherited: Option<u32>| {
+            let said = keys.iter().find(|key| line.get(key).is_some());
+            said.map_or(Ok(inherited), |key| line.number(key))
+        };
+        Ok(Inherited {
+            running_jobs: own(&["MaxJobs"], self.running_jobs)?,
+            submitted_jobs: own(&["MaxSubmitJobs", "MaxSubmit"], self.submitted_jobs)?,
+            qos: line.qos_within(self.qos.as_ref())?.or(self.qos.clone()),
+        })
+    }
+}
+
 impl Reading {
+    /// What the place has that lines are under now.
+    fn inherited(&self) -> Inherited {
+        self.below.get(&self.parent).cloned().unwrap_or_default()
+    }
+
     fn line(
         &mut self,
         number: u32,
@@ -74,14 +105,19 @@ impl Reading {
         found: &mut Found,
     ) -> anyhow::Result<()> {
         match line.kind {
-            "Cluster" => line.note_rest(number, &["Fairshare", "Classification"], found),
+            "Cluster" => {
+                self.below.insert(None, Inherited::default().with(line)?);
+                line.note_rest(number, CLUSTER, found);
+            }
             "Parent" => self.parent = named(&line.name)?,
             "Account" => {
                 let Some(name) = named(&line.name)? else {
                     return Ok(());
                 };
-                line.note_qos(number, found);
-                let account = line.account(number, self.parent.clone(), found)?;
+                let inherited = self.inherited();
+                line.note_qos(number, inherited.qos.as_ref(), found);
+                let account = line.account(number, self.parent.clone(), &inherited, found)?;
+                self.below.insert(Some(name.clone()), inherited.with(line)?);
                 found.push(number, plain(name, account));
             }
             "User" => {
@@ -96,8 +132,9 @@ impl Reading {
                 let Some(user) = found.user(users, &line.name) else {
                     return Ok(());
                 };
-                line.note_qos(number, found);
-                let member = line.member(number, found)?;
+                let inherited = self.inherited();
+                line.note_qos(number, inherited.qos.as_ref(), found);
+                let member = line.member(number, &inherited, found)?;
                 let default = line.get("DefaultAccount");
                 if let Some(default) = default.and_then(|name| name.parse().ok()) {
                     self.defaults.insert(user, (number, default));
@@ -123,6 +160,14 @@ fn named(text: &str) -> anyhow::Result<Option<Name>> {
     }
 }
 
+/// What is taken of the line of the cluster, which is the root; its list of QoS only where others change it.
+const CLUSTER: &[&str] = &[
+    "Fairshare",
+    "Classification",
+    "MaxJobs",
+    "MaxSubmitJobs",
+    "MaxSubmit",
+];
 /// The keys of the longest a job may be, and of what it may have.
 const OF_EACH_TIME: [&str; 2] = ["MaxWallDurationPerJob", "MaxWall"];
 const OF_EACH_TRES: [&str; 2] = ["MaxTRESPerJob", "MaxTRES"];
@@ -172,16 +217,33 @@ impl Line<'_> {
         }
     }
 
-    /// The list of QoS, if it stands by itself: with `+` or `-` it changes that of the parent.
-    fn own_qos(&self) -> Option<&str> {
-        let list = self.get("QOS").filter(|text| !text.is_empty())?;
-        (!is_change(list)).then_some(list)
+    /// The list of QoS: its own, or what it makes of the list above; none if it names none, or if that is not known.
+    fn qos_within(&self, above: Option<&BTreeSet<Name>>) -> anyhow::Result<Option<BTreeSet<Name>>> {
+        let Some(list) = self.get("QOS").filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        if !is_change(list) {
+            let names = list.trim_start_matches('=').split(',');
+            return Ok(Some(names.map(str::parse).collect::<Result<_, _>>()?));
+        }
+        let Some(above) = above else {
+            return Ok(None);
+        };
+        let mut names = above.clone();
+        for change in list.split(',').map(str::trim) {
+            match change.split_at_checked(1) {
+                Some(("+", name)) => names.insert(name.parse()?),
+                Some(("-", name)) => names.remove(&name.parse::<Name>()?),
+                _ => bail!("QOS: `{list}` has names with and without + or -"),
+            };
+        }
+        Ok(Some(names))
     }
 
-    /// Says that a list is not taken which changes that of the parent: here one is whole, and that of
-    /// the parent is not known where it is the cluster's.
-    fn note_qos(&self, number: u32, found: &mut Found) {
-        if let Some(list) = self.get("QOS").filter(|list| is_change(list)) {
+    /// Says that a list is not taken which changes that of the parent where that is not known.
+    fn note_qos(&self, number: u32, above: Option<&BTreeSet<Name>>, found: &mut Found) {
+        let list = self.get("QOS").filter(|list| is_change(list));
+        if let (Some(list), None) = (list, above) {
             let (kind, name) = (self.kind.to_lowercase(), &self.name);
             found.notes.push(format!(
                 "line {number}: of {kind} {name} is left out: QOS={list}, which changes the list of its parent"
@@ -189,14 +251,10 @@ impl Line<'_> {
         }
     }
 
-    fn qos(&self) -> anyhow::Result<QosRules> {
-        let names = self.own_qos().map(|list| {
-            let names = list.trim_start_matches('=').split(',');
-            names.map(str::parse).collect::<Result<_, _>>()
-        });
+    fn qos(&self, above: Option<&BTreeSet<Name>>) -> anyhow::Result<QosRules> {
         let default = self.get("DefaultQOS").filter(|text| !text.is_empty());
         Ok(QosRules {
-            allowed: names.transpose()?,
+            allowed: self.qos_within(above)?,
             default: default.map(str::parse).transpose()?,
         })
     }
@@ -262,6 +320,7 @@ impl Line<'_> {
         &self,
         number: u32,
         parent: Option<Name>,
+        above: &Inherited,
         found: &mut Found,
     ) -> anyhow::Result<Account> {
         const KNOWN: &[&str] = &[
@@ -275,18 +334,21 @@ impl Line<'_> {
             "GrpSubmitJobs",
             "GrpSubmit",
             "GrpTRES",
+            "MaxJobs",
+            "MaxSubmitJobs",
+            "MaxSubmit",
         ];
         self.note_rest(number, KNOWN, found);
         Ok(Account {
             parent,
             shares: self.shares()?,
             description: self.get("Description").unwrap_or_default().to_owned(),
-            qos: self.qos()?,
+            qos: self.qos(above.qos.as_ref())?,
             limits: self.limits("Grp")?,
         })
     }
 
-    fn member(&self, number: u32, found: &mut Found) -> anyhow::Result<Member> {
+    fn member(&self, number: u32, above: &Inherited, found: &mut Found) -> anyhow::Result<Member> {
         const KNOWN: &[&str] = &[
             "DefaultAccount",
             "DefaultWckey",
@@ -304,11 +366,11 @@ impl Line<'_> {
             "GrpSubmit",
         ];
         self.note_rest(number, KNOWN, found);
-        // Here it is of one job: what GrpTRES says is of all together.
-        let (all, most) = (self.limits("Grp")?, self.limits("Max")?);
+        // MaxTRES is of one job: what GrpTRES says is of all together.
+        let (all, most) = (self.limits("Grp")?, above.with(self)?);
         Ok(Member {
             shares: self.shares()?,
-            qos: self.qos()?,
+            qos: self.qos(above.qos.as_ref())?,
             limits: Limits {
                 running_jobs: most.running_jobs.or(all.running_jobs),
                 submitted_jobs: most.submitted_jobs.or(all.submitted_jobs),
@@ -483,7 +545,7 @@ Account - 'b':Fairshare=1:QOS='+low'
 Account - 'c':Fairshare=1:QOS='-low,+high':DefaultQOS='high'
 Account - 'd':Fairshare=1:QOS='=low,high'
 Parent - 'a'
-User - '1001':Fairshare=1:QOS='-low':GrpTRES=gres/gpu=1
+User - '1001':Fairshare=1:QOS='-normal':GrpTRES=gres/gpu=1
 ";
         let mut found = Found::default();
         read(text, &Users::read(), &mut found);
@@ -494,10 +556,10 @@ User - '1001':Fairshare=1:QOS='-low':GrpTRES=gres/gpu=1
             lines,
             [
                 r#"{"account":{"name":"a","value":{"shares":1,"limits":{"cores":8,"gpus":4}}}}"#,
-                r#"{"account":{"name":"b","value":{"shares":1}}}"#,
-                r#"{"account":{"name":"c","value":{"shares":1,"qos":{"default":"high"}}}}"#,
+                r#"{"account":{"name":"b","value":{"shares":1,"qos":{"allowed":["high","low","normal"]}}}}"#,
+                r#"{"account":{"name":"c","value":{"shares":1,"qos":{"allowed":["high","normal"],"default":"high"}}}}"#,
                 r#"{"account":{"name":"d","value":{"shares":1,"qos":{"allowed":["high","low"]}}}}"#,
-                r#"{"member":{"account":"a","user":1001,"value":{"shares":1,"limits":{"gpus":1}}}}"#,
+                r#"{"member":{"account":"a","user":1001,"value":{"shares":1,"qos":{"allowed":["high"]},"limits":{"gpus":1}}}}"#,
             ]
         );
         assert_eq!(
@@ -505,9 +567,49 @@ User - '1001':Fairshare=1:QOS='-low':GrpTRES=gres/gpu=1
             [
                 "line 1: of cluster tux is left out: QOS",
                 "line 3: of account a is left out: GrpTRES=mem=5, GrpTRES=billing=3",
-                "line 4: of account b is left out: QOS=+low, which changes the list of its parent",
-                "line 5: of account c is left out: QOS=-low,+high, which changes the list of its parent",
-                "line 8: of user 1001 is left out: QOS=-low, which changes the list of its parent",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_list_that_changes_one_that_is_not_known_is_left_out() {
+        let mut found = Found::default();
+        let text = "Cluster - 'tux':Fairshare=1\nParent - 'root'\nAccount - 'b':QOS='+low'";
+        read(text, &Users::read(), &mut found);
+        assert_eq!(
+            found.notes,
+            ["line 3: of account b is left out: QOS=+low, which changes the list of its parent"]
+        );
+    }
+
+    /// They are of each user there, who says otherwise or nothing.
+    #[test]
+    fn jobs_of_each_user_of_an_account_are_handed_down_to_its_users() {
+        let text = "\
+Cluster - 'tux':Fairshare=1:MaxSubmitJobs=100
+Parent - 'root'
+Account - 'a':Fairshare=1:MaxJobs=8
+Parent - 'a'
+Account - 'b':Fairshare=1:MaxSubmitJobs=30
+User - '1001':Fairshare=1
+Parent - 'b'
+User - '1001':Fairshare=1:MaxJobs=2
+User - '1002':Fairshare=1:MaxJobs=-1
+";
+        let mut found = Found::default();
+        read(text, &Users::read(), &mut found);
+        assert_eq!(found.errors, Vec::<String>::new());
+        assert_eq!(found.notes, Vec::<String>::new());
+        let json = |change| serde_json::to_string(change).expect("JSON");
+        let lines: Vec<String> = found.changes.iter().map(json).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"{"account":{"name":"a","value":{"shares":1}}}"#,
+                r#"{"account":{"name":"b","value":{"parent":"a","shares":1}}}"#,
+                r#"{"member":{"account":"a","user":1001,"value":{"shares":1,"limits":{"running_jobs":8,"submitted_jobs":100}}}}"#,
+                r#"{"member":{"account":"b","user":1001,"value":{"shares":1,"limits":{"running_jobs":2,"submitted_jobs":30}}}}"#,
+                r#"{"member":{"account":"b","user":1002,"value":{"shares":1,"limits":{"submitted_jobs":30}}}}"#,
             ]
         );
     }
