@@ -47,6 +47,7 @@ struct Count {
     nodes: u64,
     cores: u64,
     gpus: u64,
+    memory: u64,
     work: u128,
 }
 
@@ -79,7 +80,7 @@ impl Stage {
     const FIRST: Stage = Stage {
         state: JobState::New,
         since: None,
-        granted: Piece { cores: 0, gpus: 0 },
+        granted: Piece::NOTHING,
         nodes: 0,
         place: 0,
     };
@@ -142,6 +143,7 @@ impl Seen {
             },
             cores,
             gpus: asked.gpus.min(has.gpus),
+            memory: asked.memory.min(has.memory),
             work: asked
                 .work
                 .map(|work| work.min(u128::from(cores) * u128::from(limit))),
@@ -452,6 +454,7 @@ impl Limits {
                 go(&mut count.nodes, cost.nodes);
                 go(&mut count.cores, cost.cores);
                 go(&mut count.gpus, cost.gpus);
+                go(&mut count.memory, cost.memory);
                 let work = cost.work.filter(|_| !beyond).unwrap_or(0);
                 match step {
                     Step::More => count.work += work,

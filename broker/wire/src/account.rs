@@ -180,6 +180,9 @@ pub struct Limits {
     /// GPUs of running jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
+    /// Bytes of memory of running jobs, as far as nodes have memory that is known: written as a number, read also as `64G`.
+    #[serde(with = "bytes", skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
     /// Nodes of each job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_nodes: Option<u32>,
@@ -189,6 +192,9 @@ pub struct Limits {
     /// GPUs of each job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_gpus: Option<u32>,
+    /// Bytes of memory of each job, as `memory`.
+    #[serde(with = "bytes", skip_serializing_if = "Option::is_none")]
+    pub job_memory: Option<u64>,
     /// The time limit of each job: written in seconds, read as those or as RFC 23 writes them.
     #[serde(with = "seconds", skip_serializing_if = "Option::is_none")]
     pub job_time: Option<Span>,
@@ -209,6 +215,32 @@ pub struct Limits {
 
 fn is_none(number: &u32) -> bool {
     *number == 0
+}
+
+/// An amount of memory in bytes, or as people write it.
+mod bytes {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use crate::jobspec::parse_bytes;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Bytes(u64),
+        Text(String),
+    }
+
+    pub fn serialize<S: Serializer>(bytes: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        bytes.serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<u64>, D::Error> {
+        match Option::deserialize(from)? {
+            None => Ok(None),
+            Some(Given::Bytes(bytes)) => Ok(Some(bytes)),
+            Some(Given::Text(text)) => parse_bytes(&text).map(Some).map_err(D::Error::custom),
+        }
+    }
 }
 
 /// A span in seconds, as jobspecs have it, or as people write it.
@@ -264,14 +296,24 @@ impl Limits {
     /// Whether nothing is limited: a period alone limits nothing.
     pub fn limits_nothing(&self) -> bool {
         let jobs = self.running_jobs.is_none() && self.submitted_jobs.is_none();
-        let size = self.nodes.is_none() && self.cores.is_none() && self.gpus.is_none();
-        jobs && size && self.core_minutes.is_none() && !self.limits_each()
+        jobs && self.core_minutes.is_none() && !self.limits_together() && !self.limits_each()
+    }
+
+    /// Whether it is limited how much running jobs have together, beside how many they are.
+    pub fn limits_together(&self) -> bool {
+        let sizes = [self.nodes, self.cores, self.gpus];
+        self.memory.is_some() || sizes.iter().any(Option::is_some)
     }
 
     /// Whether something of each job by itself is limited.
     pub fn limits_each(&self) -> bool {
+        self.job_time.is_some() || self.limits_size_of_each()
+    }
+
+    /// Whether it is limited how much one job has.
+    pub fn limits_size_of_each(&self) -> bool {
         let sizes = [self.job_nodes, self.job_cores, self.job_gpus];
-        self.job_time.is_some() || sizes.iter().any(Option::is_some)
+        self.job_memory.is_some() || sizes.iter().any(Option::is_some)
     }
 
     /// Whether nothing is said.

@@ -6,6 +6,7 @@
 use eddy_wire::account::{Excess, Limits as Given, Party, STANDBY};
 use eddy_wire::fsd::seconds_of_micros;
 use eddy_wire::id::JobId;
+use eddy_wire::jobspec::format_bytes;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{MICROS, Time};
 
@@ -27,6 +28,7 @@ pub(super) struct Check {
     pub limit: &'static str,
     pub most: u64,
     of: Of,
+    unit: Unit,
     pub have: u64,
     pub asked: u64,
     /// Those who have it by their place and hold nothing yet, and those who hold something.
@@ -45,8 +47,14 @@ enum Of {
     All,
     /// Of each job, of which others take nothing.
     Each,
-    /// Of the time of each job, in microseconds.
-    Time,
+}
+
+/// In what a limit counts.
+#[derive(Clone, Copy)]
+enum Unit {
+    Number,
+    Bytes,
+    Micros,
 }
 
 /// Of those who count for a limit so many hold something, and so many wait with a place.
@@ -72,11 +80,12 @@ impl Placed {
     }
 }
 
-impl Of {
+impl Unit {
     fn words(self, amount: u64) -> String {
         match self {
-            Of::All | Of::Each => amount.to_string(),
-            Of::Time => {
+            Unit::Number => amount.to_string(),
+            Unit::Bytes => format_bytes(amount),
+            Unit::Micros => {
                 let micros = i64::try_from(amount).unwrap_or(i64::MAX);
                 format!("{} s", seconds_of_micros(micros))
             }
@@ -87,30 +96,33 @@ impl Of {
 impl Check {
     /// It is over this limit of theirs.
     pub fn bound(&self, whose: &Whose) -> Bound {
-        let (limit, most, have) = (self.limit, self.most, self.have);
+        let limit = self.limit;
+        let words = |amount| self.unit.words(amount);
+        let (most, have) = (words(self.most), words(self.have));
         let carried = match self.carried {
             0 => String::new(),
             carried => format!(", {carried} of them carried over"),
         };
         let until = self.until.map(|until| format!(" until {}", until.utc()));
         let carried = format!("{}{carried}", until.unwrap_or_default());
-        let text = match (self.asked, self.of) {
-            (u64::MAX, Of::All) => format!(
+        let text = match (self.asked, self.of, self.unit) {
+            (u64::MAX, Of::All, Unit::Number) => format!(
                 "limit `{limit}` of {whose} is {most}{carried}: only jobs with a time limit (-t) can be within it"
             ),
-            (u64::MAX, Of::Each | Of::Time) => format!(
-                "limit `{limit}` of {whose} is {}: only jobs with a time limit (-t) can be within it",
-                self.of.words(most)
+            (u64::MAX, Of::Each, Unit::Micros) => format!(
+                "limit `{limit}` of {whose} is {most}: only jobs with a time limit (-t) can be within it"
             ),
-            (asked, Of::All) => format!(
-                "limit `{limit}` of {whose} is {most}{carried}: {have} are taken, {asked} asked for{}",
+            (asked, Of::All, _) => format!(
+                "limit `{limit}` of {whose} is {most}{carried}: {have} are taken, {} asked for{}",
+                words(asked),
                 self.placed.words()
             ),
-            (asked, Of::Each | Of::Time) => format!(
-                "limit `{limit}` of {whose} is {}: {} asked for",
-                self.of.words(most),
-                self.of.words(asked)
-            ),
+            (asked, Of::Each, _) => {
+                format!(
+                    "limit `{limit}` of {whose} is {most}: {} asked for",
+                    words(asked)
+                )
+            }
         };
         Bound {
             text,
@@ -132,6 +144,7 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
             limit: "submitted_jobs",
             most: u64::from(most),
             of: Of::All,
+            unit: Unit::Number,
             have: count.submitted,
             asked: u64::from(jobs),
             placed: Placed::default(),
@@ -150,11 +163,12 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
         begun: count.begun,
         waiting: count.running.saturating_sub(count.begun),
     };
-    let mut add = |limit, most: Option<u64>, have, asked| {
+    let mut add = |limit, most: Option<u64>, have, asked, unit| {
         checks.extend(most.map(|most| Check {
             limit,
             most,
             of: Of::All,
+            unit,
             have,
             asked,
             placed,
@@ -163,15 +177,22 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
             until: None,
         }));
     };
+    let numbers = [
+        ("running_jobs", given.running_jobs, count.running, 1),
+        ("nodes", given.nodes, count.nodes, cost.nodes),
+        ("cores", given.cores, count.cores, cost.cores),
+        ("gpus", given.gpus, count.gpus, cost.gpus),
+    ];
+    for (limit, most, have, asked) in numbers {
+        add(limit, most.map(u64::from), have, asked, Unit::Number);
+    }
     add(
-        "running_jobs",
-        given.running_jobs.map(u64::from),
-        count.running,
-        1,
+        "memory",
+        given.memory,
+        count.memory,
+        cost.memory,
+        Unit::Bytes,
     );
-    add("nodes", given.nodes.map(u64::from), count.nodes, cost.nodes);
-    add("cores", given.cores.map(u64::from), count.cores, cost.cores);
-    add("gpus", given.gpus.map(u64::from), count.gpus, cost.gpus);
     checks.extend(of_each(given, cost));
     checks
 }
@@ -185,15 +206,17 @@ fn of_each(given: &Given, cost: &Cost) -> impl Iterator<Item = Check> {
         ("job_cores", given.job_cores, cost.cores),
         ("job_gpus", given.job_gpus, cost.gpus),
     ];
-    let sizes = sizes.map(|(limit, most, asked)| (limit, most.map(u64::from), asked, Of::Each));
-    let all = sizes
-        .into_iter()
-        .chain([("job_time", most, time, Of::Time)]);
-    all.filter_map(|(limit, most, asked, of)| {
+    let sizes = sizes.map(|(limit, most, asked)| (limit, most.map(u64::from), asked, Unit::Number));
+    let all = sizes.into_iter().chain([
+        ("job_memory", given.job_memory, cost.memory, Unit::Bytes),
+        ("job_time", most, time, Unit::Micros),
+    ]);
+    all.filter_map(|(limit, most, asked, unit)| {
         Some(Check {
             limit,
             most: most?,
-            of,
+            of: Of::Each,
+            unit,
             have: 0,
             asked,
             placed: Placed::default(),
@@ -315,6 +338,7 @@ impl Limits {
             limit: "core_minutes",
             most: most.saturating_add(carried),
             of: Of::All,
+            unit: Unit::Number,
             have: minutes(used(Back::Now) + count.work),
             // Nobody knows what a job without a time limit comes to.
             asked: cost.work.map_or(u64::MAX, minutes),

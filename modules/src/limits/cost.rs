@@ -4,7 +4,7 @@
 //! not turn out to hold more. Whole nodes and sockets are taken to be as wide as the widest there are, and slots
 //! that lie anywhere on whole nodes to be on those on which the fewest go. On nodes that it shares a
 //! job whose slots lie anywhere counts as on the fewest: where nodes are limited it says itself how many
-//! they are, but for one that came before the limit.
+//! they are, but for one that came before the limit. Of memory for each node it counts as on as many as it has slots.
 
 use std::collections::BTreeSet;
 
@@ -19,6 +19,8 @@ pub(super) struct Cost {
     pub nodes: u64,
     pub cores: u64,
     pub gpus: u64,
+    /// Bytes.
+    pub memory: u64,
     /// Its time limit in microseconds, where it has one.
     pub time: Option<u64>,
     /// Core-microseconds, where it has a time limit.
@@ -28,18 +30,25 @@ pub(super) struct Cost {
 /// What a node has of each kind: cores, GPUs, bytes, sockets.
 type Node = [u64; 4];
 
-/// What nodes there are, each kind once, and the most cores and GPUs of a socket.
+/// What nodes there are, each kind once, and the most cores and GPUs of a socket, which has no memory of its own.
 #[derive(Debug, Default)]
 pub(super) struct Shapes(BTreeSet<Node>, Piece);
 
-/// Cores and GPUs of nodes or sockets.
+/// Cores, GPUs and memory of nodes or sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
     pub cores: u64,
     pub gpus: u64,
+    pub memory: u64,
 }
 
 impl Piece {
+    pub const NOTHING: Piece = Piece {
+        cores: 0,
+        gpus: 0,
+        memory: 0,
+    };
+
     /// All of a set.
     pub fn of(set: &ResourceSet) -> Piece {
         let cores = set.nodes.values().map(|node| node.cores.len());
@@ -47,6 +56,7 @@ impl Piece {
         Piece {
             cores: cores.fold(0, u64::saturating_add),
             gpus: gpus.fold(0, u64::saturating_add),
+            memory: set.memory(),
         }
     }
 
@@ -54,6 +64,7 @@ impl Piece {
         Piece {
             cores: self.cores.saturating_mul(count),
             gpus: self.gpus.saturating_mul(count),
+            memory: self.memory.saturating_mul(count),
         }
     }
 
@@ -62,6 +73,7 @@ impl Piece {
         Piece {
             cores: self.cores.max(other.cores),
             gpus: self.gpus.max(other.gpus),
+            memory: self.memory.max(other.memory),
         }
     }
 }
@@ -75,6 +87,7 @@ impl Shapes {
         let piece = |cores: &Idset, gpus: &Idset| Piece {
             cores: cores.len(),
             gpus: gpus.len(),
+            memory: 0,
         };
         let widest = |node: &NodeSet| match node.sockets.known() {
             None => piece(&node.cores, &node.gpus),
@@ -88,11 +101,12 @@ impl Shapes {
         Shapes(set.nodes.values().map(shape).collect(), sockets)
     }
 
-    /// The most cores and the most GPUs of a node.
+    /// The most cores, the most GPUs and the most memory of a node.
     fn widest(&self) -> Piece {
-        let each = self.0.iter().map(|[cores, gpus, ..]| Piece {
+        let each = self.0.iter().map(|[cores, gpus, memory, _]| Piece {
             cores: *cores,
             gpus: *gpus,
+            memory: *memory,
         });
         each.fold(Piece::default(), Piece::most)
     }
@@ -114,11 +128,17 @@ impl Shapes {
 
     fn cost_of(&self, request: &Request) -> Cost {
         let slots = u64::from(request.slots);
+        let (on_each_node, in_slot) = memory_of(request);
         let slot = Piece {
             cores: u64::from(request.cores_per_slot),
             gpus: u64::from(request.gpus_per_slot),
+            memory: in_slot,
         };
-        let asked = slot.times(slots);
+        let mut asked = slot.times(slots);
+        let nodes = request.nodes.map_or(slots, u64::from);
+        asked.memory = asked
+            .memory
+            .saturating_add(on_each_node.saturating_mul(nodes));
         let (nodes, whole) = match (request.sharing, request.nodes) {
             (Sharing::Shared, nodes) => {
                 let nodes = nodes.map_or_else(|| self.fewest_of(request), u64::from);
@@ -130,7 +150,11 @@ impl Shapes {
             }
         };
         // Where no node is known it is what it asks for.
-        let Piece { cores, gpus } = whole.most(asked);
+        let Piece {
+            cores,
+            gpus,
+            memory,
+        } = whole.most(asked);
         let limit = request.duration.filter(|limit| *limit > 0);
         let time = limit.map(i64::unsigned_abs);
         let work = time.map(|time| u128::from(cores) * u128::from(time));
@@ -138,6 +162,7 @@ impl Shapes {
             nodes,
             cores,
             gpus,
+            memory,
             time,
             work,
         }
@@ -187,17 +212,22 @@ fn whole_sockets(request: &Request) -> u64 {
     })
 }
 
+/// Bytes that are asked for once on each node, and those in each slot.
+fn memory_of(request: &Request) -> (u64, u64) {
+    let tasks = u64::from(request.ntasks).div_ceil(u64::from(request.slots).max(1));
+    match request.memory {
+        MemoryNeed::None => (0, 0),
+        MemoryNeed::PerNode(bytes) => (bytes, 0),
+        MemoryNeed::PerCore(bytes) => (0, bytes.saturating_mul(request.cores_per_slot.into())),
+        MemoryNeed::PerTask(bytes) => (0, bytes.saturating_mul(tasks)),
+    }
+}
+
 /// How many slots of a request go on a node, all of them at most.
 fn slots_on(request: &Request, node: &Node) -> u64 {
     let slots = u64::from(request.slots);
     let cores = u64::from(request.cores_per_slot);
-    let tasks = u64::from(request.ntasks).div_ceil(slots.max(1));
-    let (once, memory) = match request.memory {
-        MemoryNeed::None => (0, 0),
-        MemoryNeed::PerNode(bytes) => (bytes, 0),
-        MemoryNeed::PerCore(bytes) => (0, bytes.saturating_mul(cores)),
-        MemoryNeed::PerTask(bytes) => (0, bytes.saturating_mul(tasks)),
-    };
+    let (once, memory) = memory_of(request);
     let slot = [cores, u64::from(request.gpus_per_slot), memory];
     let Some(left) = node[2].checked_sub(once) else {
         return 0;

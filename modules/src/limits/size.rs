@@ -13,15 +13,13 @@ impl Limits {
         self.shapes.most_cores(&spec.request)
     }
 
-    /// Whether a limit of how many nodes, cores or GPUs may be had counts for a job like this.
+    /// Whether a limit of how many nodes, cores or GPUs, or how much memory may be had counts for a job like this.
     pub fn is_of_size(&self, user: u32, party: &Party, spec: &Spec) -> bool {
         let all = self.bound_by(party, user, spec).into_iter();
         let mut given = all.filter_map(|whose| self.given(&whose));
         given.any(|given| {
-            let together = [given.nodes, given.cores, given.gpus];
-            let each = [given.job_nodes, given.job_cores, given.job_gpus];
-            let mut sizes = together.iter().chain(&each);
-            given.core_minutes.is_some() || sizes.any(Option::is_some)
+            let is_of_size = given.limits_together() || given.limits_size_of_each();
+            given.core_minutes.is_some() || is_of_size
         })
     }
 
@@ -57,8 +55,8 @@ impl Limits {
         let mut all = self.bound_by(party, user, spec);
         all.retain(|whose| {
             self.given(whose).is_some_and(|given| {
-                let counts = [given.running_jobs, given.nodes, given.cores, given.gpus];
-                given.core_minutes.is_some() || counts.iter().any(Option::is_some)
+                let is_of_jobs = given.running_jobs.is_some() || given.core_minutes.is_some();
+                is_of_jobs || given.limits_together()
             })
         });
         all

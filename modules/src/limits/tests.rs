@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eddy_wire::account::{Account, Change, Changed, Excess, Member, Period, STANDBY};
 use eddy_wire::event::{Entry, Event, Requeue, Waitable};
 use eddy_wire::id::Seq;
-use eddy_wire::jobspec::Ask;
+use eddy_wire::jobspec::{Ask, MemoryNeed};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span};
 use eddy_wire::update;
@@ -666,6 +666,7 @@ fn a_limit_of_each_job_is_of_no_other() {
         job_nodes: Some(2),
         job_cores: Some(4),
         job_gpus: Some(1),
+        job_memory: Some(3 << 30),
         job_time: Some(Span(60 * MICROS)),
         ..Given::default()
     };
@@ -698,6 +699,11 @@ fn a_limit_of_each_job_is_of_no_other() {
         refused(&with_gpus(2)),
         "limit `job_gpus` of account `a` is 1: 2 asked for"
     );
+    assert_eq!(refused(&with_memory(MemoryNeed::PerTask(1 << 30))), "");
+    assert_eq!(
+        refused(&with_memory(MemoryNeed::PerTask(2 << 30))),
+        "limit `job_memory` of account `a` is 3G: 4G asked for"
+    );
     let longest = limits.longest(7, &party("b"), &spec(1, 0));
     assert_eq!(longest, Some(Span(60 * MICROS)));
 }
@@ -711,6 +717,60 @@ fn with_gpus(gpus: u32) -> Arc<Spec> {
     };
     let jobspec = ask.jobspec().expect("a jobspec");
     Arc::new(Spec::from_jobspec(jobspec).expect("a spec"))
+}
+
+/// Two tasks of one core each.
+fn with_memory(memory: MemoryNeed) -> Arc<Spec> {
+    let ask = Ask {
+        command: vec!["true".to_owned()],
+        ntasks: Some(2),
+        duration: 60 * MICROS,
+        memory,
+        ..Ask::default()
+    };
+    let jobspec = ask.jobspec().expect("a jobspec");
+    Arc::new(Spec::from_jobspec(jobspec).expect("a spec"))
+}
+
+/// Until it is known what it holds, whole nodes count with all that the widest has.
+#[test]
+fn memory_is_counted_as_it_is_asked_for_or_held() {
+    let mut limits = limits();
+    let given = Given {
+        memory: Some(8 << 30),
+        ..Given::default()
+    };
+    set(&mut limits, account("a", None, given));
+    set(&mut limits, member("a", Given::default()));
+    submit(
+        &mut limits,
+        1,
+        "a",
+        &with_memory(MemoryNeed::PerCore(3 << 30)),
+    );
+    tell(&mut limits, 0, 1, Kind::Priority(16));
+    submit(
+        &mut limits,
+        2,
+        "a",
+        &with_memory(MemoryNeed::PerTask(2 << 30)),
+    );
+    let text = "limit `memory` of account `a` is 8G: 6G are taken, 4G asked for (1 waits with a place)";
+    assert_eq!(why(&limits, 2), text);
+    let mut grant = (*granted(2)).clone();
+    let mut held = (*grant.set).clone();
+    let node = held.nodes.values_mut().next().expect("a node");
+    node.memory = 4 << 30;
+    grant.set = Arc::new(held);
+    tell(&mut limits, 1, 1, Kind::Alloc(Arc::new(grant)));
+    assert_eq!(why(&limits, 2), "");
+    submit(
+        &mut limits,
+        3,
+        "a",
+        &with_memory(MemoryNeed::PerNode(5 << 30)),
+    );
+    assert!(why(&limits, 3).contains("4G are taken, 10G asked for"));
 }
 
 #[test]

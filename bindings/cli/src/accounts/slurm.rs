@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, bail};
 use eddy_wire::account::{Account, Change, Limits, Member, Name, QosRules, Shares, User};
 use eddy_wire::fsd::Fsd;
+use eddy_wire::jobspec::parse_bytes;
 use eddy_wire::time::Span;
 
 use super::{Found, plain};
@@ -272,6 +273,7 @@ impl Line<'_> {
             nodes: self.amount(&[&tres], "node=")?,
             cores: self.amount(&[&tres], "cpu=")?,
             gpus: self.amount(&[&tres], "gres/gpu=")?,
+            memory: self.memory(&[&tres])?,
             ..self.of_each_job()?
         })
     }
@@ -294,26 +296,39 @@ impl Line<'_> {
             job_nodes: self.amount(&OF_EACH_TRES, "node=")?,
             job_cores: self.amount(&OF_EACH_TRES, "cpu=")?,
             job_gpus: self.amount(&OF_EACH_TRES, "gres/gpu=")?,
+            job_memory: self.memory(&OF_EACH_TRES)?,
             job_time: wall.transpose()?,
             ..Limits::default()
         })
     }
 
-    /// Of lists such as `cpu=8,node=2`, by the first key that is there, the amount of one resource.
-    fn amount(&self, keys: &[&str], what: &str) -> anyhow::Result<Option<u32>> {
-        let Some((key, list)) = keys.iter().find_map(|key| Some((key, self.get(key)?))) else {
-            return Ok(None);
-        };
+    /// Of lists such as `cpu=8,node=2`, by the first key that is there, what is said of one resource, with the key.
+    fn resource<'k>(&self, keys: &[&'k str], what: &str) -> Option<(&'k str, &str)> {
+        let (key, list) = keys.iter().find_map(|key| Some((*key, self.get(key)?)))?;
         let found = list.split(',').find_map(|pair| pair.strip_prefix(what));
-        let found = found.filter(|text| *text != "-1");
-        let number = |text: &str| {
+        found.filter(|text| *text != "-1").map(|text| (key, text))
+    }
+
+    fn amount(&self, keys: &[&str], what: &str) -> anyhow::Result<Option<u32>> {
+        let number = |(key, text): (&str, &str)| {
             let number: u64 = text
                 .parse()
                 .ok()
                 .with_context(|| format!("{key}: `{text}` is not a number"))?;
             Ok(u32::try_from(number).unwrap_or(u32::MAX))
         };
-        found.map(number).transpose()
+        self.resource(keys, what).map(number).transpose()
+    }
+
+    /// Memory, of which a number without a unit counts MiB.
+    fn memory(&self, keys: &[&str]) -> anyhow::Result<Option<u64>> {
+        let bytes = |(key, text): (&str, &str)| {
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            let unit = if is_number { "M" } else { "" };
+            let bytes = parse_bytes(&format!("{text}{unit}"));
+            bytes.with_context(|| format!("{key}: `{text}` is not an amount of memory"))
+        };
+        self.resource(keys, "mem=").map(bytes).transpose()
     }
 
     fn account(
@@ -420,7 +435,7 @@ fn is_change(list: &str) -> bool {
 /// Whether a limit of a resource has a counterpart, or is none.
 fn is_taken(pair: &str) -> bool {
     let (what, amount) = pair.split_once('=').unwrap_or((pair, ""));
-    matches!(what, "node" | "cpu" | "gres/gpu") || amount == "-1"
+    matches!(what, "node" | "cpu" | "gres/gpu" | "mem") || amount == "-1"
 }
 
 /// `'a b':Key='x:y':Other=1` as its parts; colons in quotes part nothing, nor do those of a time (`1-00:00:00`). A
@@ -498,7 +513,7 @@ User - 'nobody-here':Fairshare=2147483647
             [
                 r#"{"account":{"name":"science","value":{"shares":30,"description":"a: b","limits":{"nodes":4,"cores":64,"job_time":86400}}}}"#,
                 r#"{"account":{"name":"physics","value":{"parent":"science","shares":"parent","description":"physics","qos":{"allowed":["high","normal"],"default":"normal"}}}}"#,
-                r#"{"member":{"account":"physics","user":1001,"value":{"shares":10,"limits":{"running_jobs":3,"submitted_jobs":20,"job_nodes":2,"job_cores":16,"job_gpus":2,"job_time":5400}}}}"#,
+                r#"{"member":{"account":"physics","user":1001,"value":{"shares":10,"limits":{"running_jobs":3,"submitted_jobs":20,"job_nodes":2,"job_cores":16,"job_gpus":2,"job_memory":9437184,"job_time":5400}}}}"#,
                 r#"{"user":{"user":1001,"value":{"account":"physics"}}}"#,
             ]
         );
@@ -508,7 +523,6 @@ User - 'nobody-here':Fairshare=2147483647
             [
                 "line 2: of cluster tux is left out: QOS",
                 "line 4: user root directly under the root is left out",
-                "line 9: of user 1001 is left out: MaxTRESPerJob=mem=9",
             ]
         );
     }
@@ -555,7 +569,7 @@ User - '1001':Fairshare=1:QOS='-normal':GrpTRES=gres/gpu=1
         assert_eq!(
             lines,
             [
-                r#"{"account":{"name":"a","value":{"shares":1,"limits":{"cores":8,"gpus":4}}}}"#,
+                r#"{"account":{"name":"a","value":{"shares":1,"limits":{"cores":8,"gpus":4,"memory":5242880}}}}"#,
                 r#"{"account":{"name":"b","value":{"shares":1,"qos":{"allowed":["high","low","normal"]}}}}"#,
                 r#"{"account":{"name":"c","value":{"shares":1,"qos":{"allowed":["high","normal"],"default":"high"}}}}"#,
                 r#"{"account":{"name":"d","value":{"shares":1,"qos":{"allowed":["high","low"]}}}}"#,
@@ -566,7 +580,7 @@ User - '1001':Fairshare=1:QOS='-normal':GrpTRES=gres/gpu=1
             found.notes,
             [
                 "line 1: of cluster tux is left out: QOS",
-                "line 3: of account a is left out: GrpTRES=mem=5, GrpTRES=billing=3",
+                "line 3: of account a is left out: GrpTRES=billing=3",
             ]
         );
     }

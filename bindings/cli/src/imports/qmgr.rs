@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use eddy_wire::jobspec::parse_bytes;
+
 use super::access::members;
 use super::{Found, Host, Queue, list};
 
@@ -326,6 +328,7 @@ fn rule(key: &str, value: &str, queue: &mut Queue) -> bool {
         "resources_max.ncpus" => put("max_cores", whole),
         "resources_default.neednodes" => put("requires", properties(value)),
         "resources_max.ngpus" => set(&mut queue.limits.job_gpus, count),
+        "resources_max.mem" => set(&mut queue.limits.job_memory, memory(value)),
         "max_running" => set(&mut queue.limits.running_jobs, count),
         "max_queuable" => set(&mut queue.limits.submitted_jobs, count),
         "max_user_run" => set(&mut queue.user_limits.running_jobs, count),
@@ -334,9 +337,14 @@ fn rule(key: &str, value: &str, queue: &mut Queue) -> bool {
     }
 }
 
-fn set(place: &mut Option<u32>, count: Option<u32>) -> bool {
+fn set<N: Copy>(place: &mut Option<N>, count: Option<N>) -> bool {
     *place = count.or(*place);
     count.is_some()
+}
+
+/// Bytes of `4gb`; a number without a unit counts bytes. Words (`1gw`) have no one size.
+fn memory(text: &str) -> Option<u64> {
+    parse_bytes(text).ok()
 }
 
 /// `[o:PBS_ALL=10]` is of all, `[u:PBS_GENERIC=5]` of each user; nobody else can be told apart. What is left.

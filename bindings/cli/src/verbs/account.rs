@@ -15,6 +15,7 @@ use eddy_wire::account::{
     Account, Book, Change, Excess, Limits, Member, Name, Period, QosRules, SHARES_MAX, Shares, User,
 };
 use eddy_wire::fsd::Fsd;
+use eddy_wire::jobspec::parse_bytes;
 use eddy_wire::services::account::{Aim, Asked, Before, List, Set, SetRequest};
 use eddy_wire::time::Span;
 
@@ -164,6 +165,9 @@ struct LimitValues {
     /// GPUs of jobs that run or are let through
     #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
     max_gpus: Option<Most<u32>>,
+    /// Memory of jobs that run or are let through, as 64G: what is asked for, and all of nodes that are a job's own
+    #[arg(long, value_name = "SIZE", value_parser = amount)]
+    max_memory: Option<Most<u64>>,
     /// Nodes of each job
     #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
     max_job_nodes: Option<Most<u32>>,
@@ -173,6 +177,9 @@ struct LimitValues {
     /// GPUs of each job
     #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
     max_job_gpus: Option<Most<u32>>,
+    /// Memory of each job
+    #[arg(long, value_name = "SIZE", value_parser = amount)]
+    max_job_memory: Option<Most<u64>>,
     /// Time limit of each job, and of one that names none: as 24h, 1-00:00:00 or 90 (minutes)
     #[arg(long, value_name = "TIME", value_parser = longest)]
     max_job_time: Option<Most<Span>>,
@@ -220,6 +227,17 @@ where
         text => of(text)
             .map(Most::Of)
             .map_err(|allowed| format!("{allowed}, and none")),
+    }
+}
+
+/// An amount of memory, or `none`.
+fn amount(text: &str) -> Result<Most<u64>, String> {
+    match text {
+        "none" => Ok(Most::Unlimited),
+        text => {
+            let bytes = parse_bytes(text).map_err(|error| format!("{error}, and none"));
+            bytes.map(Most::Of)
+        }
     }
 }
 
@@ -284,9 +302,11 @@ impl LimitValues {
             nodes: over(self.max_nodes, before.nodes),
             cores: over(self.max_cores, before.cores),
             gpus: over(self.max_gpus, before.gpus),
+            memory: over(self.max_memory, before.memory),
             job_nodes: over(self.max_job_nodes, before.job_nodes),
             job_cores: over(self.max_job_cores, before.job_cores),
             job_gpus: over(self.max_job_gpus, before.job_gpus),
+            job_memory: over(self.max_job_memory, before.job_memory),
             job_time: over(self.max_job_time, before.job_time),
             core_minutes: over(self.max_core_minutes, before.core_minutes),
             period: self.period.unwrap_or(before.period),

@@ -8,20 +8,23 @@ use toml::{Table, Value};
 use super::declared::Entry;
 use super::{ConfigError, spell};
 
-const TABLE: &str = "a table of running_jobs, submitted_jobs, nodes, cores, gpus, job_nodes, job_cores, job_gpus, job_time, \
-     core_minutes, period, carry and excess";
+const TABLE: &str = "a table of running_jobs, submitted_jobs, nodes, cores, gpus, memory, job_nodes, job_cores, job_gpus, \
+     job_memory, job_time, core_minutes, period, carry and excess";
 const COUNT: &str = "a whole number from 0 to 4294967295";
+const MEMORY: &str = "an amount such as \"64G\", or whole bytes";
 const CARRY: &str = "a whole number from 0 to 100, beside core_minutes";
 /// What may be had, and what each entry takes.
-const ENTRIES: [(&str, &str); 13] = [
+const ENTRIES: [(&str, &str); 15] = [
     ("running_jobs", COUNT),
     ("submitted_jobs", COUNT),
     ("nodes", COUNT),
     ("cores", COUNT),
     ("gpus", COUNT),
+    ("memory", MEMORY),
     ("job_nodes", COUNT),
     ("job_cores", COUNT),
     ("job_gpus", COUNT),
+    ("job_memory", MEMORY),
     ("job_time", "a time such as \"24h\", or \"inf\""),
     ("core_minutes", "a whole number of at least 0"),
     (

@@ -90,6 +90,7 @@ impl Deaf {
         let hears = |kind: &Kind| {
             with_limits(kind, |limits| {
                 (limits.nodes, limits.cores, limits.gpus) = (None, None, None);
+                limits.memory = None;
             })
         };
         Deaf {

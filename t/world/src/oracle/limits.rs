@@ -17,7 +17,7 @@ use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::held::{Fate, Held};
 use eddy_wire::id::{JobId, Seq};
-use eddy_wire::jobspec::{Sharing, Takes, Work};
+use eddy_wire::jobspec::{MemoryNeed, Sharing, Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::update;
@@ -64,6 +64,17 @@ struct Taken {
     nodes: u64,
     cores: u64,
     gpus: u64,
+    memory: u64,
+}
+
+/// The first limit that is had more of.
+fn first_over(
+    all: impl IntoIterator<Item = (&'static str, u64, Option<u64>)>,
+) -> Option<(&'static str, u64, u64)> {
+    let mut all = all
+        .into_iter()
+        .filter_map(|(name, has, most)| Some((name, has, most?)));
+    all.find(|(_, has, most)| has > most)
 }
 
 impl Taken {
@@ -73,34 +84,33 @@ impl Taken {
             nodes: self.nodes + other.nodes,
             cores: self.cores + other.cores,
             gpus: self.gpus + other.gpus,
+            memory: self.memory + other.memory,
         }
     }
 
     /// The limit that this is over.
-    fn over(self, limits: &Limits) -> Option<(&'static str, u64, u32)> {
-        let all = [
-            ("running_jobs", self.jobs, limits.running_jobs),
-            ("nodes", self.nodes, limits.nodes),
-            ("cores", self.cores, limits.cores),
-            ("gpus", self.gpus, limits.gpus),
-        ];
-        let mut all = all
-            .into_iter()
-            .filter_map(|(name, has, most)| Some((name, has, most?)));
-        all.find(|(_, has, most)| *has > u64::from(*most))
+    fn over(self, limits: &Limits) -> Option<(&'static str, u64, u64)> {
+        first_over([
+            (
+                "running_jobs",
+                self.jobs,
+                limits.running_jobs.map(u64::from),
+            ),
+            ("nodes", self.nodes, limits.nodes.map(u64::from)),
+            ("cores", self.cores, limits.cores.map(u64::from)),
+            ("gpus", self.gpus, limits.gpus.map(u64::from)),
+            ("memory", self.memory, limits.memory),
+        ])
     }
 
     /// The limit of one job that this is over, had by one.
-    fn over_each(self, limits: &Limits) -> Option<(&'static str, u64, u32)> {
-        let each = [
-            ("job_nodes", self.nodes, limits.job_nodes),
-            ("job_cores", self.cores, limits.job_cores),
-            ("job_gpus", self.gpus, limits.job_gpus),
-        ];
-        let mut each = each
-            .into_iter()
-            .filter_map(|(name, has, most)| Some((name, has, most?)));
-        each.find(|(_, has, most)| *has > u64::from(*most))
+    fn over_each(self, limits: &Limits) -> Option<(&'static str, u64, u64)> {
+        first_over([
+            ("job_nodes", self.nodes, limits.job_nodes.map(u64::from)),
+            ("job_cores", self.cores, limits.job_cores.map(u64::from)),
+            ("job_gpus", self.gpus, limits.job_gpus.map(u64::from)),
+            ("job_memory", self.memory, limits.job_memory),
+        ])
     }
 }
 
@@ -125,12 +135,21 @@ impl Seen {
             nodes: u64::from(request.nodes.unwrap_or(1)),
             cores: u64::from(request.slots) * u64::from(request.cores_per_slot),
             gpus: u64::from(request.slots) * u64::from(request.gpus_per_slot),
+            memory: match request.memory {
+                MemoryNeed::None => 0,
+                MemoryNeed::PerNode(bytes) => bytes * u64::from(request.nodes.unwrap_or(1)),
+                MemoryNeed::PerCore(bytes) => {
+                    bytes * u64::from(request.slots) * u64::from(request.cores_per_slot)
+                }
+                MemoryNeed::PerTask(bytes) => bytes * u64::from(request.ntasks),
+            },
         };
         match (&request.work, self.holds()) {
             (Work::Instance { .. } | Work::Ground { .. }, Some(holds)) => Taken {
                 nodes: asked.nodes.min(holds.nodes),
                 cores: asked.cores.min(holds.cores),
                 gpus: asked.gpus.min(holds.gpus),
+                memory: asked.memory.min(holds.memory),
                 ..asked
             },
             _ => asked,
@@ -151,6 +170,7 @@ impl Seen {
             },
             cores: set.nodes.values().map(|node| node.cores.len()).sum(),
             gpus: set.nodes.values().map(|node| node.gpus.len()).sum(),
+            memory: set.memory(),
         })
     }
 
@@ -454,10 +474,8 @@ impl Limited {
     /// Whether somebody limits how much a job like this may have.
     fn sized(&self, submit: &Submit) -> Sized {
         let is_of_size = |given: &Limits| {
-            let together = [given.nodes, given.cores, given.gpus];
-            let each = [given.job_nodes, given.job_cores, given.job_gpus];
-            let mut sizes = together.iter().chain(&each);
-            given.core_minutes.is_some() || sizes.any(Option::is_some)
+            let is_of_size = given.limits_together() || given.limits_size_of_each();
+            given.core_minutes.is_some() || is_of_size
         };
         match self
             .rules

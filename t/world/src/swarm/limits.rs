@@ -75,10 +75,17 @@ fn each(random: &mut Random, nodes: Nodes) -> Limits {
         gpus: some(70, nodes.gpus),
         ..Limits::default()
     };
+    let job_time = random
+        .chance(50)
+        .then(|| Span(*random.pick(&[10, 30, 100]) * MICROS));
+    let mut memory = |percent, most: u64| {
+        let drawn = random.between(1, most.max(1) as i64);
+        (random.chance(percent) && most > 0).then_some(drawn as u64)
+    };
     Limits {
-        job_time: random
-            .chance(50)
-            .then(|| Span(*random.pick(&[10, 30, 100]) * MICROS)),
+        job_time,
+        job_memory: memory(40, nodes.memory),
+        memory: memory(60, nodes.memory * u64::from(nodes.count)),
         ..limits
     }
 }

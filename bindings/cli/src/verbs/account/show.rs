@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use eddy_wire::account::{Book, Limits, Name, QosRules};
+use eddy_wire::jobspec::format_bytes;
 use serde_json::{Value, json};
 
 use crate::names::Users;
@@ -226,6 +227,10 @@ fn limits(limits: &Limits) -> String {
     };
     let pair = |(key, value): (&String, &Value)| match (key.as_str(), value, limits.job_time) {
         ("job_time", _, Some(time)) => format!("{key}={}", when::clock(time)),
+        ("memory" | "job_memory", value, _) => {
+            let bytes = value.as_u64().map(format_bytes);
+            format!("{key}={}", bytes.unwrap_or_default())
+        }
         (key, Value::String(text), _) => format!("{key}={text}"),
         (key, other, _) => format!("{key}={other}"),
     };
