@@ -196,11 +196,12 @@ impl Turns {
 
     /// Another policy from now on; what was used is not forgotten.
     pub fn obey(&mut self, policy: &Policy, now: Time) {
-        self.at(now);
         let mut next = Turns::new(policy);
         std::mem::swap(&mut next.ledger, &mut self.ledger);
         next.ledger.change(policy.usage.decay.clone(), now);
         std::mem::swap(&mut next.parties, &mut self.parties);
+        // The time of these only the pass that follows knows.
+        std::mem::swap(&mut next.news, &mut self.news);
         (next.all, next.capacities) = (self.all, self.capacities);
         next.tariff = tariff(policy, self.capacities);
         *self = next;

@@ -169,23 +169,15 @@ impl Planner {
         }
     }
 
-    /// Changes what runs cost; until now they are charged as before.
+    /// Changes what runs cost; until the pass that follows they are charged as before.
     pub(super) fn recharge(&mut self, change: impl FnOnce(&mut Planner)) {
-        let now = self.occupancy.now();
-        // Before the first pass nobody was charged yet.
-        let charged = (now > Time(0)).then_some(now);
-        if let Some(now) = charged {
-            for (owner, set, _) in paid(&mut self.holdings, &mut self.charged) {
-                self.turns.ended(owner, set);
-            }
-            self.turns.at(now);
+        // Not by the time of the last pass: what was told of since may have begun later.
+        for (owner, set, _) in paid(&mut self.holdings, &mut self.charged) {
+            self.turns.ended(owner, set);
         }
         change(self);
         for (owner, set, rate) in paid(&mut self.holdings, &mut self.charged) {
-            *rate = self.turns.rate(owner, set);
-            if let Some(now) = charged {
-                self.turns.began(owner, set, Some(now));
-            }
+            *rate = self.turns.began(owner, set, None);
         }
     }
 

@@ -318,6 +318,42 @@ fn who_gives_nodes_back_long_after_the_last_pass_is_charged_once() {
     assert_eq!(used(&mut planner, at(110)), 840.0);
 }
 
+/// What is told of with other news is charged from its grant on, and until the pass that hears of its end.
+#[test]
+fn what_else_changes_moves_no_beginning_and_no_end_of_what_is_charged() {
+    let text = "preset = \"flux\"\nusage.decay = { form = \"none\" }";
+    let all = inventory(&[(4, 0, 0), (4, 0, 0)]);
+    let at = |seconds: i64| Time(NOW.0 + seconds * MICROS);
+    let used = |planner: &mut Planner, now: Time| {
+        planner.apply(Delta::Shares(1));
+        let told = planner.plan(now, 9).shares.expect("they were asked for");
+        let row = told.rows.into_iter().find(|row| row.user == Some(7));
+        row.map_or(0.0, |row| row.usage)
+    };
+    let holder = Owner {
+        user: 7,
+        ..Owner::default()
+    };
+    for other in [
+        Delta::Inventory(Arc::clone(&all)),
+        Delta::Policy(text.into()),
+    ] {
+        let mut planner = Planner::with(read(text).expect("a policy"));
+        planner.apply(Delta::Inventory(Arc::clone(&all)));
+        planner.apply(Delta::Up(Idset::first_ids(2)));
+        used(&mut planner, at(0));
+        let mut set = (*all).clone();
+        set.starttime = at(90).0;
+        planner.apply(Delta::Held(JobId(1), holder.clone(), Arc::new(set)));
+        planner.apply(other.clone());
+        assert_eq!(used(&mut planner, at(100)), 80.0, "{other:?}");
+        planner.apply(Delta::Freed(JobId(1)));
+        planner.apply(other.clone());
+        assert_eq!(used(&mut planner, at(200)), 880.0, "{other:?}");
+        assert_eq!(used(&mut planner, at(300)), 880.0, "{other:?}");
+    }
+}
+
 /// In an instance that ends whoever has no limit ends with it at the latest: so his grant says.
 #[test]
 fn who_has_no_limit_may_use_no_more_than_his_grant_says() {
