@@ -5,6 +5,7 @@
 
 mod careless;
 mod deaf;
+mod endless;
 mod loose;
 mod wordy;
 
@@ -34,6 +35,7 @@ use crate::leader::Leader;
 use crate::nature::{InstanceId, Nature};
 pub use careless::Careless;
 pub use deaf::{Deaf, Deafening};
+pub use endless::Endless;
 pub use loose::Loose;
 pub use wordy::Wordy;
 
@@ -169,6 +171,8 @@ pub enum Rule {
     AllSpelledOut,
     /// All that passed since its submission a job has waited for resources.
     HoldsCounted,
+    /// Who starts jobs does not hear that the instance ends what runs.
+    EndUnheard,
 }
 
 /// Rules that are broken by asking as the owner, by what is asked for.
@@ -270,6 +274,7 @@ impl Rule {
         ("idle-heard", Rule::IdleHeard),
         ("all-spelled-out", Rule::AllSpelledOut),
         ("holds-counted", Rule::HoldsCounted),
+        ("end-unheard", Rule::EndUnheard),
     ];
 
     /// The rule of this name.

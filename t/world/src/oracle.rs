@@ -7,6 +7,7 @@
 mod arrival;
 mod charges;
 mod eligible;
+mod ending;
 mod filtered;
 mod forgetting;
 mod gangs;
@@ -86,6 +87,7 @@ pub struct Oracle {
     asked_to_end: BTreeSet<Part>,
     grace: Span,
     until: Option<Time>,
+    ending: ending::Ending,
     nested: Nested,
     finding: Option<String>,
 }
@@ -191,11 +193,6 @@ impl Oracle {
     /// The reservations as recorded.
     pub fn reservations(&self) -> impl Iterator<Item = &Arc<eddy_wire::reservation::Reservation>> {
         self.reserved.all()
-    }
-
-    /// The instance must have ended then, by the limit of the job that it is.
-    pub fn set_until(&mut self, until: Option<Time>) {
-        self.until = until;
     }
 
     /// What it hears of its parent: nothing from now on, or again.
@@ -350,6 +347,7 @@ impl Oracle {
         }
         let ledger = &self.recorded;
         let checked = match &record.event.kind {
+            Kind::Alloc(_) => self.may_begin(job, record.event.t),
             Kind::Release(..) | Kind::Free => match ledger.jobs.get(&job) {
                 Some(found) => self
                     .tasks
@@ -423,6 +421,7 @@ impl Oracle {
     pub fn leader_lost(&mut self, seq: Seq) {
         self.commit(seq);
         self.silent.forget();
+        self.ending.forget();
         self.records.later.clear();
         self.recorded = self.durable.clone();
         self.limited = self.limited.forgetful(seq);

@@ -517,3 +517,12 @@ fn jobs_of_which_nothing_is_asked_and_which_cost_more_records() {
 fn a_hold_that_counts_as_waiting_for_resources() {
     found("holds-counted", &["is planned as eligible"]);
 }
+
+#[test]
+fn jobs_that_begin_in_an_instance_that_is_ending() {
+    found_in(
+        Shape::Trees,
+        "end-unheard",
+        &["in an instance that is ending"],
+    );
+}

@@ -163,6 +163,9 @@ pub(super) fn judge_hears(nature: &mut Nature, instance: InstanceId, arrival: &A
     if let Arrival::Shell(shell, FromShell::Hello { .. }) = arrival {
         nature.oracle(instance).hello(*shell);
     }
+    if let Arrival::Stop = arrival {
+        nature.oracle(instance).told_to_end();
+    }
 }
 
 /// An answer leaves for its client.

@@ -6,7 +6,9 @@ use eddy_broker::Module;
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 
-use crate::broken::{self, Careless, Credulous, Deaf, Deafening, Hasty, Loose, Rule, Wordy};
+use crate::broken::{
+    self, Careless, Credulous, Deaf, Deafening, Endless, Hasty, Loose, Rule, Wordy,
+};
 use crate::instance::Instance;
 use crate::nature::Nature;
 
@@ -49,6 +51,9 @@ impl Instance {
         }
         if nature.breaks(Rule::SocketsUnheard) {
             modules[SCHED] = Box::new(Careless::of_sockets(Sched::new(&self.settings)));
+        }
+        if nature.breaks(Rule::EndUnheard) {
+            modules[SCHED] = Box::new(Endless::new(&self.settings));
         }
         let deaf: [(Rule, usize, Deafening); 10] = [
             (Rule::StopUnheard, SCHED, Deaf::to_queues),

@@ -366,7 +366,7 @@ impl Instance {
                 nature.queue.push(nature.now, changed);
                 let now = self.leader_now(nature);
                 let until = granted.remaining.map(|remaining| now.after(remaining));
-                nature.oracle(self.id).set_until(until);
+                nature.oracle(self.id).set_until(until, granted.reserve);
                 nature.oracle(self.id).silent().ends();
                 self.arrive(nature, Arrival::Parent(ParentWord::Granted(granted)));
             }

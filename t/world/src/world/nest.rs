@@ -281,7 +281,7 @@ impl World {
                 .oracle(id)
                 .set_nested(crate::oracle::Nested::Queue);
         }
-        self.nature.oracle(id).set_until(until);
+        self.nature.oracle(id).set_until(until, granted.reserve);
         instance.begin_leader(&mut self.nature, life);
         instance.submit_program(&mut self.nature);
         instance.take_early(&mut self.nature);
