@@ -276,42 +276,67 @@ impl Planner {
             false => 0,
         };
         let mut best: BTreeMap<i64, (f64, JobId)> = BTreeMap::new();
-        let none = (f64::NEG_INFINITY, JobId(0));
         let apart = self.apart();
         let values = self.rows.weights(&apart);
         match is_by_queue {
             true => values.for_each(|(turn, value)| {
-                let best = best.entry(turn.lead()).or_insert(none);
+                let best = best.entry(turn.lead()).or_insert(NONE);
                 *best = better(*best, (value, turn.job));
             }),
             false => {
                 let values = values.map(|(turn, value)| (value, turn.job));
-                best.insert(0, values.fold(none, better));
+                best.insert(0, values.fold(NONE, better));
             }
         }
-        // Whoever is promised a later time counts as those without a promise.
         let booked = self.agenda.bookings();
         let mut promised: Vec<(Time, Turn)> = booked.map(|(turn, one)| (one.at, *turn)).collect();
         promised.sort_unstable();
-        for (_, turn) in promised.into_iter().rev() {
-            let own = self.rows.weight(&turn);
-            let first = best.first_key_value();
-            let of_higher = first.filter(|(at, _)| **at < lead(&turn));
-            let of_higher = of_higher.map(|(_, (_, by))| *by);
-            let best = best.entry(lead(&turn)).or_insert(none);
-            let by_value = (best.0 > own + own.abs() * margin).then_some(best.1);
-            // Who has waited too long keeps his, whoever is due more.
-            let by = of_higher
-                .or(by_value)
-                .filter(|_| !self.waits_too_long(turn.job));
-            if let Some(job) = by {
-                self.hindsight.moves(turn.job, Mover::Job { job });
-                self.agenda.unreserve(&turn, &mut self.occupancy);
-            }
-            *best = better(*best, (own, turn.job));
+        let mut lost = BTreeMap::new();
+        for (_, turn) in promised.iter().rev() {
+            // Whoever is promised a later time counts as those without a promise.
+            lost.extend(self.overtaken(turn, &best, margin).map(|job| (*turn, job)));
+            let best = best.entry(lead(turn)).or_insert(NONE);
+            *best = better(*best, (self.rows.weight(turn), turn.job));
+        }
+        // Who loses his waits without one. Those who are due less would be moved into his place.
+        let mut before = BTreeMap::new();
+        for (_, turn) in &promised {
+            let by = lost.get(turn).copied();
+            let Some(job) = by.or_else(|| self.overtaken(turn, &before, margin)) else {
+                continue;
+            };
+            let best = before.entry(lead(turn)).or_insert(NONE);
+            *best = better(*best, (self.rows.weight(turn), turn.job));
+            self.hindsight.moves(turn.job, Mover::Job { job });
+            self.agenda.unreserve(turn, &mut self.occupancy);
         }
     }
+
+    /// Who takes what one was promised: the best of these, if he is due so much more. Who has waited too long keeps
+    /// his, whoever is due more.
+    fn overtaken(
+        &self,
+        turn: &Turn,
+        best: &BTreeMap<i64, (f64, JobId)>,
+        margin: f64,
+    ) -> Option<JobId> {
+        let lead = match self.is_by_queue() {
+            true => turn.lead(),
+            false => 0,
+        };
+        let own = self.rows.weight(turn);
+        let of_higher = best.first_key_value().filter(|(at, _)| **at < lead);
+        let of_higher = of_higher.map(|(_, (_, by))| *by);
+        let by_value = best
+            .get(&lead)
+            .filter(|best| best.0 > own + own.abs() * margin);
+        let by = of_higher.or(by_value.map(|best| best.1));
+        by.filter(|_| !self.waits_too_long(turn.job))
+    }
 }
+
+/// Nobody.
+const NONE: (f64, JobId) = (f64::NEG_INFINITY, JobId(0));
 
 /// Whoever of two has the higher value.
 fn better(one: (f64, JobId), other: (f64, JobId)) -> (f64, JobId) {

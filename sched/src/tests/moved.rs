@@ -249,3 +249,36 @@ fn nobody_passes_who_loses_his_promise_to_an_extension() {
     let [_, third] = extended("preset = \"conservative\"", 10);
     assert_eq!(third.1, Some(Mover::Extension { job: JobId(1) }));
 }
+
+/// One who is due more and has no time, since nobody knows when his node is free, takes promises back that others have
+/// of an earlier one. Who is due less and has no time either gets nothing by it.
+#[test]
+fn who_loses_a_promise_is_planned_before_those_who_are_due_less() {
+    let policy = "preset = \"hybrid\"\nqueue.reservations = \"kept\"\nqueue.displace_margin = 0\n\
+                  priority = { order = [\"urgency + 0 * wait\"], refresh = \"1s\" }";
+    let all = inventory(&[(1, 0, 0), (1, 0, 0), (1, 0, 0)]);
+    let mut planner = Planner::new();
+    planner.apply(Delta::Policy(policy.into()));
+    planner.apply(Delta::Inventory(Arc::clone(&all)));
+    planner.apply(Delta::Up(Idset::first_ids(3)));
+    for (rank, expiration) in [(0, BEGIN.0 + 100 * MICROS), (1, 0), (2, 0)] {
+        let mut set = (*all).clone();
+        set.nodes.retain(|own, _| own.0 == rank);
+        (set.starttime, set.expiration) = (BEGIN.0, expiration);
+        let job = JobId(u64::from(rank) + 1);
+        planner.apply(Delta::Held(job, Owner::default(), Arc::new(set)));
+    }
+    for (job, urgency, ranks) in [(4, 16, vec![0]), (5, 10, vec![0, 2]), (6, 20, vec![1])] {
+        let mut request = nodes(ranks.len() as u32, 1, 1);
+        request.duration = Some(100 * MICROS);
+        request.ranks = Some(ranks.into_iter().collect());
+        let want = Want::of(urgency, request);
+        planner.apply(Delta::Want(JobId(job), want));
+        planner.plan(later(1), 100);
+    }
+    planner.apply(Delta::Freed(JobId(3)));
+    for second in 3..9 {
+        let told = why(&mut planner, 4, later(second));
+        assert_eq!(told.start.and_then(|one| one.latest), Some(END), "{told:?}");
+    }
+}
