@@ -21,7 +21,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::{
-    Delta, Gives, Outcome, Owner, Question, Stay, Suppose, Unavailable, Verdict, Want,
+    Delta, Gives, LineName, Outcome, Owner, Question, Stay, Suppose, Unavailable, Verdict, Want,
 };
 use eddy_wire::preempt::Preempts;
 use eddy_wire::reservation::Reservation;
@@ -239,8 +239,7 @@ impl Watched {
         self.planned = now;
         let kept = self.check_kept(&mut outcome, now);
         let dues = self.check_dues(&mut outcome, now);
-        let main = self.main().into_iter();
-        let passes = main.chain(self.apart.queues()).filter(|queue| {
+        let passes = self.queues().filter(|queue| {
             let waits = |(job, want): (&JobId, &Want)| waits(*queue, &outcome, *job, want);
             !starts(*queue, &outcome).is_empty() && queue.wants.iter().any(waits)
         });
@@ -292,12 +291,24 @@ impl Watched {
     /// In each line whoever is first starts as early with those who passed as without them; or nobody passes.
     fn check(&mut self, outcome: &Outcome, now: Time) -> Result<(), String> {
         let mut tally = Tally::default();
-        let main = self.main().into_iter();
-        let checked = main
-            .chain(self.apart.queues())
+        let checked = self
+            .queues()
             .try_for_each(|queue| self.check_in(queue, (outcome, now), &mut tally));
         self.tally.judged += tally.judged;
         checked
+    }
+
+    /// Those who wait for what is not set aside, and those of each line apart.
+    fn queues(&self) -> impl Iterator<Item = Queue<'_>> {
+        self.main().into_iter().chain(self.apart.queues())
+    }
+
+    /// Those who wait in that line.
+    fn queue_of(&self, line: &LineName) -> Option<Queue<'_>> {
+        match line {
+            None => self.main(),
+            Some(name) => self.apart.queue(name),
+        }
     }
 
     /// Those who wait for what is not set aside.
@@ -396,17 +407,7 @@ impl Watched {
         (-i16::from(want.urgency), want.submitted, job)
     }
 
-    /// When a job would start by a policy if it alone waited and these started too, of what is not set aside.
-    fn start_of<'s>(
-        &self,
-        policy: &Arc<str>,
-        job: (JobId, &Want),
-        starts: impl Iterator<Item = (JobId, &'s Arc<ResourceSet>)>,
-        now: Time,
-    ) -> Option<Time> {
-        self.start_in(self.main()?, policy, job, starts, now)
-    }
-
+    /// When a job would start by a policy if in its line it alone waited and these started too.
     fn start_in<'s>(
         &self,
         queue: Queue<'_>,

@@ -526,3 +526,14 @@ fn jobs_that_begin_in_an_instance_that_is_ending() {
         &["in an instance that is ending"],
     );
 }
+
+#[test]
+fn a_promise_that_moves_in_a_line_of_nodes_that_are_set_aside() {
+    // The first ends early: who is before the last has his place then, where promises are not kept.
+    let script = "machines 2x2\nqueue q nodes=1\nbreak promises-anew\npolicy conservative\npass 2\n\
+                  submit a queue=q run=5 limit=40\nsubmit b queue=q run=60 limit=10\n\
+                  submit c queue=q cores=2 run=30 limit=30\nsubmit d queue=q run=10 limit=10\npass 8\n";
+    let told = play(script).expect("a script");
+    let found = "was promised a start at 1800000032.000000, and now 1800000072.000000";
+    assert!(told.contains(found), "{told}");
+}

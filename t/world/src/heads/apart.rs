@@ -30,13 +30,24 @@ struct Line {
     nodes: Arc<ResourceSet>,
 }
 
+impl Line {
+    fn queue(&self) -> Queue<'_> {
+        Queue {
+            wants: &self.wants,
+            held: &self.held,
+            nodes: &self.nodes,
+        }
+    }
+}
+
 impl Apart {
     pub fn queues(&self) -> impl Iterator<Item = Queue<'_>> {
-        self.0.values().map(|line| Queue {
-            wants: &line.wants,
-            held: &line.held,
-            nodes: &line.nodes,
-        })
+        self.0.values().map(Line::queue)
+    }
+
+    /// The line of that name.
+    pub fn queue(&self, name: &Arc<str>) -> Option<Queue<'_>> {
+        self.0.get(name).map(Line::queue)
     }
 
     /// A line has these nodes, or is none any more.

@@ -1,7 +1,7 @@
 //! Whether those who start keep waiting whoever has waited longer than `queue.reserve_after`.
 //!
 //! Knows what the planner was told and who it starts, nothing of what it promises. Judged is one job at a
-//! time, that which alone has waited too long: then nothing that was promised to others can be in its way.
+//! time of each line, that which alone has waited too long: then nothing that was promised to others can be in its way.
 //! The start that it would have if nobody else came is its due from then on, which moves with what runs and
 //! with nodes, and for nobody who begins. Where others have
 //! reservations by their turn, what those are is not known here: `trial/crowd` judges by the end.
@@ -14,11 +14,11 @@ use eddy_sched::policy::read::read;
 use eddy_sched::policy::{Evict, Policy, Reservations, Rung, Source, Walk};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Takes;
-use eddy_wire::plan::{Outcome, Verdict, Want};
-use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::time::Time;
+use eddy_wire::plan::{Outcome, Want};
+use eddy_wire::time::{Span, Time};
 
-use super::{Pass, Watched};
+use super::apart::Queue;
+use super::{Pass, Watched, starts};
 use crate::quiet::is_slow;
 
 /// By what a start is reckoned: the one who waits is the first.
@@ -46,38 +46,57 @@ pub(super) fn patient(text: &Arc<str>) -> Arc<str> {
 }
 
 impl Watched {
-    /// Nobody who starts has one start later that alone has waited too long.
+    /// Nobody who starts has one start later that alone has waited too long in its line.
     pub(super) fn check_overdue(&mut self, outcome: &Outcome, now: Time) -> Result<(), String> {
         let policy = self.policy.as_ref().map(|(_, policy)| policy);
-        let policy = policy.filter(|policy| is_judged(policy) && self.is_plain());
+        let policy = policy.filter(|policy| is_judged(policy) && !self.closes());
         let known = std::mem::take(&mut self.overdue.due);
         let rules = policy.and_then(|policy| Some((policy.queue.reserve_after?, alone(policy))));
         let Some((after, alone)) = rules else {
             return Ok(());
         };
+        let mut due = BTreeMap::new();
+        let checked = self.queues().try_for_each(|queue| {
+            let rules = (after, &alone);
+            self.check_overdue_in(queue, rules, (outcome, now), (&known, &mut due))
+        });
+        self.overdue.due = due;
+        checked
+    }
+
+    fn check_overdue_in(
+        &self,
+        queue: Queue<'_>,
+        (after, alone): (Span, &Arc<str>),
+        (outcome, now): (&Outcome, Time),
+        (known, dues): (&BTreeMap<JobId, Time>, &mut BTreeMap<JobId, Time>),
+    ) -> Result<(), String> {
+        if !self.is_plain(queue) {
+            return Ok(());
+        }
         let waits = |(job, want): &(&JobId, &Want)| {
             want.request.takes == Takes::Resources
-                && !self.held.contains_key(job)
+                && !queue.held.contains_key(job)
                 && now - want.eligible >= after
         };
-        let all = self.wants.iter().filter(waits);
+        let all = queue.wants.iter().filter(waits);
         let all: Vec<JobId> = all.map(|(job, _)| *job).collect();
         let decided = |job: &JobId| outcome.verdicts.iter().any(|(other, _)| other == job);
-        let still = |(job, _): &(JobId, Time)| all.contains(job) && !decided(job);
-        let still: BTreeMap<JobId, Time> = known.into_iter().filter(still).collect();
-        self.overdue.due = still;
+        let still = all.iter().filter(|job| !decided(job));
+        dues.extend(still.filter_map(|job| Some((*job, *known.get(job)?))));
         let [job] = all[..] else {
             return Ok(());
         };
-        let due = self.overdue.due.get(&job).copied();
-        let want = &self.wants[&job];
+        let due = dues.get(&job).copied();
+        let want = &queue.wants[&job];
         if decided(&job) || want.gang.is_some() || want.back.is_some() {
             return Ok(());
         }
-        let starts = self.starts(outcome);
-        let before = self.start_of(&alone, (job, want), std::iter::empty(), now);
+        let mut starts = starts(queue, outcome);
+        starts.retain(|job, _| queue.wants[job].request.takes == Takes::Resources);
+        let before = self.start_in(queue, alone, (job, want), std::iter::empty(), now);
         let sets = starts.iter().map(|(job, set)| (*job, *set));
-        let then = self.start_of(&alone, (job, want), sets, now);
+        let then = self.start_in(queue, alone, (job, want), sets, now);
         let Some(before) = before else {
             // Nothing is known to be due where something there has no end.
             return Ok(());
@@ -94,30 +113,17 @@ impl Watched {
         }
         // Of a pass in slices the first may not have known that it waits too long.
         if self.pass == Pass::Over && !outcome.unfinished {
-            self.overdue.due.extend(then.map(|then| (job, then)));
+            dues.extend(then.map(|then| (job, then)));
         }
         Ok(())
     }
 
-    fn starts<'o>(&self, outcome: &'o Outcome) -> BTreeMap<JobId, &'o Arc<ResourceSet>> {
-        let starts = outcome.verdicts.iter();
-        let starts = starts.filter_map(|(job, verdict)| match verdict {
-            Verdict::Start(set) => {
-                let want = self.wants.get(job)?;
-                let takes = want.request.takes == Takes::Resources;
-                takes.then_some((*job, set))
-            }
-            Verdict::Never(_) | Verdict::Preempt { .. } => None,
-        });
-        starts.collect()
-    }
-
     /// Nobody takes from others, and there are no pools: what is kept for whom others end is not known here,
     /// nor what is left of pools at a time.
-    fn is_plain(&self) -> bool {
-        let takes_pools = self.wants.values().any(|want| !want.pools.is_empty());
+    fn is_plain(&self, queue: Queue<'_>) -> bool {
+        let takes_pools = queue.wants.values().any(|want| !want.pools.is_empty());
         let mut rules = self.preempts.qos.values();
-        !takes_pools && !rules.any(|rule| !rule.preempts.is_empty()) && !self.closes()
+        !takes_pools && !rules.any(|rule| !rule.preempts.is_empty())
     }
 }
 
