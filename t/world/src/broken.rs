@@ -173,6 +173,8 @@ pub enum Rule {
     HoldsCounted,
     /// Who starts jobs does not hear that the instance ends what runs.
     EndUnheard,
+    /// The planner of a leader that comes after another believes that what runs has more time.
+    LimitUnheard,
 }
 
 /// Rules that are broken by asking as the owner, by what is asked for.
@@ -275,6 +277,7 @@ impl Rule {
         ("all-spelled-out", Rule::AllSpelledOut),
         ("holds-counted", Rule::HoldsCounted),
         ("end-unheard", Rule::EndUnheard),
+        ("limit-unheard", Rule::LimitUnheard),
     ];
 
     /// The rule of this name.

@@ -8,6 +8,7 @@ mod dues;
 mod gifts;
 mod kept;
 mod overdue;
+mod resumed;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use dues::Dues;
 use gifts::Gifts;
 use kept::Kept;
 use overdue::Overdue;
+pub use resumed::Before;
 
 /// The planner of a leader, and what it was told.
 pub struct Watched {
@@ -55,6 +57,8 @@ pub struct Watched {
     overdue: Overdue,
     kept: Kept,
     dues: Dues,
+    /// What the leader before was told, until that is found again.
+    before: Option<Before>,
     tally: Tally,
     /// When it planned last, by its leader's clock.
     pub planned: Time,
@@ -127,8 +131,17 @@ impl Watched {
             overdue: Overdue::default(),
             kept: Kept::default(),
             dues: Dues::default(),
+            before: None,
             tally: Tally::default(),
             planned: Time(0),
+        }
+    }
+
+    /// One of a leader that comes after another.
+    pub fn after(before: Option<Before>) -> Watched {
+        Watched {
+            before,
+            ..Watched::new()
         }
     }
 
@@ -149,6 +162,9 @@ impl Watched {
                 Some(Delta::Policy(dues::among_all(text)))
             }
             Delta::Gives(_, Gives::Nodes { .. }) if breaks(Rule::GiftsUnheard) => None,
+            Delta::Held(job, owner, set) if self.before.is_some() && breaks(Rule::LimitUnheard) => {
+                Some(Delta::Held(*job, owner.clone(), resumed::longer(set)))
+            }
             _ => Some(delta.clone()),
         };
         if self.pass == Pass::Current {
@@ -233,6 +249,7 @@ impl Watched {
     /// # Errors
     /// The sentence of it, with the outcome that is to be obeyed all the same.
     pub fn plan(&mut self, now: Time, steps: u32) -> (Outcome, Result<(), String>) {
+        self.resume(now);
         self.ask_kept();
         self.ask_dues();
         let mut outcome = self.planner.plan(now, steps);

@@ -18,6 +18,7 @@ use eddy_wire::time::{Span, Time};
 use serde_json::{Map, Value};
 
 use crate::call::About;
+use crate::heads::Before;
 use crate::journal::{Journal, Room, Torn};
 use crate::leader::Leader;
 use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, Nature, ROOT, ShellTurn, Turn};
@@ -56,6 +57,8 @@ pub struct Instance {
     pub held: BTreeSet<Hold>,
     /// Whether the next shell dies as it is launched.
     pub launch: Launch,
+    /// What the planner of the last leader knew and had promised.
+    pub planned: Option<Before>,
 }
 
 /// What a dead shell left.
@@ -159,6 +162,7 @@ impl Instance {
             parted_until: Time(0),
             held: BTreeSet::new(),
             launch: Launch::Lives,
+            planned: None,
         }
     }
 
@@ -270,6 +274,7 @@ impl Instance {
         for (pipe, side) in leader.pipes() {
             nature.close(pipe, side);
         }
+        self.planned = leader.planned_last();
         let before = self.journal.last().0 as usize;
         let last = self.journal.crash(torn);
         nature.oracle(self.id).leader_lost(last);

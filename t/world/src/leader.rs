@@ -32,7 +32,7 @@ use crate::clock;
 use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::filter;
-use crate::heads::Watched;
+use crate::heads::{Before, Watched};
 use crate::instance::{Hold, Instance};
 use crate::journal::{Batch, Mark, Room, Torn};
 use crate::nature::{Delay, Happening, Life, Nature, Pace, Turn};
@@ -111,6 +111,11 @@ impl Leader {
         self.planner.planned
     }
 
+    /// What its planner knows and has promised.
+    pub fn planned_last(&self) -> Option<Before> {
+        self.planner.left()
+    }
+
     /// Whether nothing is under way between planner and leader.
     pub fn is_planned(&self) -> bool {
         self.plans == 0
@@ -172,7 +177,7 @@ impl Instance {
             life,
             broker,
             clock,
-            planner: Watched::new(),
+            planner: Watched::after(self.planned.take()),
             plans: 0,
             unheard: 0,
             planned_at: nature.now,

@@ -537,3 +537,13 @@ fn a_promise_that_moves_in_a_line_of_nodes_that_are_set_aside() {
     let found = "was promised a start at 1800000032.000000, and now 1800000072.000000";
     assert!(told.contains(found), "{told}");
 }
+
+#[test]
+fn a_leader_that_promises_a_later_start_than_the_one_before_it() {
+    let script = "nodes 1x2\nbreak limit-unheard\npolicy easy\nsubmit a cores=2 run=20 limit=20\n\
+                  submit b cores=2 run=5 limit=5\npass 2\ncrash leader\npass 1\nstart\npass 4\n";
+    let told = play(script).expect("a script");
+    let found =
+        "BROKEN: job 2 was promised a start at 1800000030.000000, and now 1800000090.000000";
+    assert!(told.contains(found), "{told}");
+}

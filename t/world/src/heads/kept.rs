@@ -3,8 +3,8 @@
 //! The planner is asked with each pass what it promises in each line. What was told is void when somebody comes who is
 //! before, a node goes, something that runs is given more time or ends late, nodes are reserved, or what is asked for
 //! changes: all that is told of in the changes, or is seen by the clock. Those who come behind, begin or end are no
-//! reason. What was promised by a leader that is gone is not judged: a plan is no record. Nor is where
-//! turns change while jobs wait, as under `flux`: there whoever is due more takes what others were promised.
+//! reason. What was promised by a leader that is gone is judged where `resumed` finds all as it was. Not judged is
+//! where turns change while jobs wait, as under `flux`: there whoever is due more takes what others were promised.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const SLACK: Span = Span::seconds(1);
 /// What was promised to whom.
 #[derive(Default)]
 pub(super) struct Kept {
-    told: BTreeMap<JobId, Time>,
+    pub told: BTreeMap<JobId, Time>,
     judged: u64,
 }
 
