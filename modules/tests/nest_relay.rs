@@ -14,7 +14,8 @@ use eddy_wire::services::child::{
     IdsRequest, Owners,
 };
 use eddy_wire::services::job::{
-    JOB_RANGES_MAX, JobSet, Raise, RaiseRequest, Scope, Submit, Submitted, Wait, WaitRequest,
+    JOB_RANGES_MAX, JobSet, Kill, KillRequest, Raise, RaiseRequest, Scope, Submit, Submitted, Wait,
+    WaitRequest,
 };
 use eddy_wire::time::Span;
 use serde_json::{Value, json};
@@ -122,7 +123,7 @@ fn one_user_follows_all_instances_only_so_often_at_a_time() {
 }
 
 #[test]
-fn all_jobs_are_all_but_the_declared_instances() {
+fn only_its_number_given_alone_means_a_declared_instance() {
     let mut stand = serving();
     let request = |jobs: JobSet| RaiseRequest {
         job_set: None,
@@ -139,6 +140,16 @@ fn all_jobs_are_all_but_the_declared_instances() {
     let changed = stand.ask::<Raise>(CLIENT, 0, &request(jobs(&[])));
     assert_eq!(changed.body["spared"], json!([[BATCH, "batch"]]));
     assert_eq!(changed.body["count"], 1);
+    for several in [jobs(&[(1, 2)]), jobs(&[(1, 1), (2, 2)])] {
+        let changed = stand.ask::<Raise>(CLIENT, 0, &request(several));
+        assert_eq!(changed.body["spared"], json!([[BATCH, "batch"]]));
+    }
+    let signal = KillRequest {
+        jobs: jobs(&[(1, 2)]),
+        signal: 15,
+    };
+    let changed = stand.ask::<Kill>(CLIENT, 0, &signal);
+    assert_eq!(changed.body["spared"], json!([[BATCH, "batch"]]));
     let changed = stand.ask::<Raise>(CLIENT, 0, &request(JobSet::one(BATCH)));
     assert_eq!(changed.body, json!({"count": 1}), "its number means it");
 }

@@ -25,7 +25,7 @@ impl Exec {
             return Err(Refusal::invalid("jobs: none given, at least one is needed"));
         }
         named::ranges(&body.jobs)?;
-        let mut changed = Changed::default();
+        let (mut changed, is_alone) = (Changed::default(), body.jobs.len() == 1);
         for (first, last) in &body.jobs.ranges {
             let is_seen = self.is_seen(*first, request.sender());
             let has_tasks = self.runs.contains_key(first) || self.away.contains_key(first);
@@ -39,6 +39,9 @@ impl Exec {
                     refuse(&mut changed, *id, OTHERS);
                 } else if body.signal == SIGCONT && run.is_to_stop() {
                     refuse(&mut changed, *id, SUSPENDED);
+                } else if let Some(name) = run.name().filter(|_| !is_alone) {
+                    // It has the jobs of others in it: only its number, given alone, means it.
+                    changed.spared.push((*id, name.to_owned()));
                 } else {
                     run.signal(body.signal, &self.shells, out);
                     changed.count += 1;

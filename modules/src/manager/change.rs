@@ -249,14 +249,18 @@ impl Manager {
         named::ranges(jobs)?;
         let mut proposed = Proposed::default();
         let is_seen = |job: &Job| !self.sight.hides(request.sender(), job.submit.user);
+        let is_alone = jobs.len() == 1;
         let mut one = |job: &Job| {
             if !may_change(request, job) {
                 return proposed.refuse(job.id, "it is another user's".to_owned());
             }
-            match change(job) {
-                Ok(Some(kind)) => proposed.events.push((job.id, kind)),
-                Ok(None) => {}
-                Err(why) => proposed.refuse(job.id, why),
+            match (change(job), declared(job)) {
+                (Ok(Some(kind)), Some(name)) if !is_alone && stops(&kind) => {
+                    proposed.spared.push((job.id, name.to_owned()));
+                }
+                (Ok(Some(kind)), _) => proposed.events.push((job.id, kind)),
+                (Ok(None), _) => {}
+                (Err(why), _) => proposed.refuse(job.id, why),
             }
         };
         for (first, last) in &jobs.ranges {
@@ -287,7 +291,7 @@ impl Manager {
         change: impl Fn(&Job) -> Result<Option<Kind>, String>,
     ) -> Proposed {
         let mut proposed = Proposed::default();
-        // A declared instance has the jobs of others in it: only its number means it.
+        // A declared instance has the jobs of others in it: only its number, given alone, means it.
         let own = self.jobs.values().filter(|job| may_change(request, job));
         for job in own.filter(|job| which(job)) {
             match (change(job), declared(job)) {
@@ -397,6 +401,11 @@ fn requeued(request: &Request, body: &RequeueRequest) -> Kind {
         userid: Some(request.uid),
         until: None,
     }))
+}
+
+/// Whether that ends a job, or keeps it from going on.
+fn stops(kind: &Kind) -> bool {
+    matches!(kind, Kind::Exception(_) | Kind::Suspend(_))
 }
 
 /// The name under which a job that is an instance was declared.

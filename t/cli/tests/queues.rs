@@ -250,6 +250,12 @@ fn cancel_of_all_leaves_declared_instances() -> Tested {
         assert!(ran.err.contains(&line), "{}", ran.err);
     }
     assert_eq!(instance.code(&own)?, 128 + 15);
+    assert_eq!(instance.ok(&["cancel", "1-99999", "--dry-run"])?, "");
+    for verb in [&["cancel"][..], &["job", "kill"], &["job", "requeue"]] {
+        let ran = instance.run(&[verb, &["1-99999"]].concat())?;
+        let line = format!("the declared instance batch; `eddy {} ", verb.join(" "));
+        assert!(ran.err.contains(&line), "{}", ran.err);
+    }
     instance.ok(&["run", "-q", "batch", "true"])?;
     assert_eq!(leader_of(&state_of(&instance, "batch")?)?, first);
     instance.shut_down()

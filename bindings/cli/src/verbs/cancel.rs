@@ -81,13 +81,6 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         };
         let changed = change::<Raise>(&client, jobs, request).await?;
         known(&client, args.job_set.as_ref(), &changed).await?;
-        for (job, name) in &changed.spared {
-            let job = ids::show(*job);
-            eprintln!(
-                "eddy cancel: left out job {job}, the declared instance {}; `eddy cancel {job}` ends it",
-                escaped(name)
-            );
-        }
         if !named && !args.quiet {
             eprintln!("eddy cancel: {} jobs are being cancelled", changed.count);
         }
@@ -116,9 +109,9 @@ async fn dry_run(
             results: Vec::new(),
         },
     };
-    let spared = match jobs.is_empty() {
-        true => declared(client).await?,
-        false => BTreeSet::new(),
+    let spared = match jobs.len() == 1 {
+        true => BTreeSet::new(),
+        false => declared(client).await?,
     };
     let user = match whose {
         _ if !jobs.is_empty() => None,
@@ -155,9 +148,32 @@ pub fn whose(user: Option<&str>) -> anyhow::Result<Scope> {
 
 /// The jobs that are declared instances, which serve queues.
 pub async fn declared(client: &Client) -> anyhow::Result<BTreeSet<JobId>> {
+    Ok(serving(client)
+        .await?
+        .into_iter()
+        .map(|(job, _)| job)
+        .collect())
+}
+
+/// The same with their names.
+async fn serving(client: &Client) -> anyhow::Result<Vec<(JobId, String)>> {
     let rows = client.call::<Children>(&ChildrenRequest::default()).await?;
-    let serves = rows.iter().filter(|row| !row.queues.is_empty());
-    Ok(serves.map(|row| row.job).collect())
+    let serves = rows.into_iter().filter(|row| !row.queues.is_empty());
+    Ok(serves.map(|row| (row.job, row.name)).collect())
+}
+
+/// Several jobs without the declared instances among them, and these: only a number alone means one.
+pub async fn several(
+    client: &Client,
+    jobs: JobSet,
+) -> anyhow::Result<(JobSet, Vec<(JobId, String)>)> {
+    if jobs.len() <= 1 {
+        return Ok((jobs, Vec::new()));
+    }
+    let mut left = serving(client).await?;
+    left.retain(|(job, _)| jobs.contains(*job));
+    let jobs = jobs.without(&left.iter().map(|(job, _)| *job).collect());
+    Ok((jobs, left))
 }
 
 /// Asks for a change of these jobs, of each instance that has some of them.
@@ -174,10 +190,19 @@ where
         Err(error) => error,
     };
     let mut all = Changed::default();
-    for jobs in owners(client, &jobs, error).await? {
+    let parts = owners(client, &jobs, error).await?;
+    // A part may be one number that was not given alone.
+    let (_, left) = several(client, jobs).await?;
+    for jobs in parts {
+        let is_all = |job: JobId| jobs.len() == 1 && jobs.contains(job);
+        if let Some(one) = left.iter().find(|(job, _)| is_all(*job)) {
+            all.spared.push(one.clone());
+            continue;
+        }
         let changed = client.call::<S>(&request(jobs)).await?;
         all.count += changed.count;
         all.refused.extend(changed.refused);
+        all.spared.extend(changed.spared);
     }
     Ok(all)
 }
@@ -201,8 +226,20 @@ pub async fn known(
     }
 }
 
-/// Prints what was refused; the exit code of a change to many jobs.
+/// Says which declared instances were left out.
+pub fn left_out(verb: &str, left: &[(JobId, String)]) {
+    for (job, name) in left {
+        let job = ids::show(*job);
+        eprintln!(
+            "eddy {verb}: left out job {job}, the declared instance {}; `eddy {verb} {job}` means it",
+            escaped(name)
+        );
+    }
+}
+
+/// Prints what was left out and refused; the exit code of a change to many jobs.
 pub fn refusals(verb: &str, changed: &Changed) -> u8 {
+    left_out(verb, &changed.spared);
     for (job, why) in &changed.refused {
         eprintln!("eddy {verb}: job {}: {why}", ids::show(*job));
     }

@@ -460,7 +460,7 @@ pub struct Changed {
     /// Those that were not, with the reason; at most [`REFUSED_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<(JobId, String)>,
-    /// Those that `all` does not mean, with the names of the declared instances that they are.
+    /// Those that only their number alone means, with the names of the declared instances that they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spared: Vec<(JobId, String)>,
 }

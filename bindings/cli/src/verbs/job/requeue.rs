@@ -9,7 +9,7 @@ use eddy_wire::services::job::{JobSet, RequeueJob, RequeueRequest};
 use crate::ids;
 use crate::listing::{Filter, Question};
 use crate::session::Global;
-use crate::verbs::cancel::{change, refusals};
+use crate::verbs::cancel::{change, left_out, refusals, several};
 
 /// End the running attempt of jobs and let them wait again as the next
 #[derive(clap::Args)]
@@ -26,6 +26,11 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let jobs = ids::many(ids)?;
     global.session(async |client| {
+        let (jobs, left) = several(&client, jobs).await?;
+        left_out("job requeue", &left);
+        if jobs.is_empty() {
+            return Ok(0);
+        }
         let mut code = 0;
         for (attempt, jobs) in by_attempt(&client, jobs).await? {
             let request = |jobs| RequeueRequest {
