@@ -1,6 +1,6 @@
 //! `eddy cancel`: end jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 use eddy_client::Client;
@@ -240,8 +240,78 @@ pub fn left_out(verb: &str, left: &[(JobId, String)]) {
 /// Prints what was left out and refused; the exit code of a change to many jobs.
 pub fn refusals(verb: &str, changed: &Changed) -> u8 {
     left_out(verb, &changed.spared);
-    for (job, why) in &changed.refused {
-        eprintln!("eddy {verb}: job {}: {why}", ids::show(*job));
+    for line in alike(&changed.refused) {
+        eprintln!("eddy {verb}: {line}");
     }
     u8::from(!changed.refused.is_empty())
+}
+
+/// So many jobs that are refused for one reason have a line each; more have one together, with so many named.
+const ALIKE_MAX: usize = 3;
+
+/// What was refused, in the order of the jobs: where many were for one reason in one line with their number.
+fn alike(refused: &[(JobId, String)]) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<JobId>)> = Vec::new();
+    let mut at: BTreeMap<&str, usize> = BTreeMap::new();
+    for (job, why) in refused {
+        let group = *at.entry(why).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some((_, jobs)) => jobs.push(*job),
+            None => groups.push((why, vec![*job])),
+        }
+    }
+    let lines = groups.iter().flat_map(|(why, jobs)| {
+        let named: Vec<String> = jobs
+            .iter()
+            .take(ALIKE_MAX)
+            .map(|job| ids::show(*job))
+            .collect();
+        match jobs.len().saturating_sub(named.len()) {
+            0 => named
+                .iter()
+                .map(|job| format!("job {job}: {why}"))
+                .collect(),
+            more => vec![format!(
+                "{} jobs ({} and {more} more): {why}",
+                jobs.len(),
+                named.join(", ")
+            )],
+        }
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_that_are_refused_for_one_reason_are_one_line() {
+        let refused = |jobs: &[u64], why: &str| -> Vec<(JobId, String)> {
+            jobs.iter()
+                .map(|job| (JobId(*job), why.to_owned()))
+                .collect()
+        };
+        let few = [
+            refused(&[1, 2, 3], "it is over"),
+            refused(&[4], "it is running"),
+        ]
+        .concat();
+        let job = |job| ids::show(JobId(job));
+        assert_eq!(alike(&few).len(), 4);
+        assert_eq!(alike(&few)[3], format!("job {}: it is running", job(4)));
+        let many = [
+            refused(&[1, 2, 3], "it runs"),
+            refused(&[4], "it is over"),
+            refused(&[5, 6], "it runs"),
+        ];
+        let (first, third) = (job(1), job(3));
+        assert_eq!(
+            alike(&many.concat()),
+            [
+                format!("5 jobs ({first}, {}, {third} and 2 more): it runs", job(2)),
+                format!("job {}: it is over", job(4)),
+            ]
+        );
+    }
 }
