@@ -105,6 +105,29 @@ fn listings_show_everybodys_jobs_unless_they_are_private() {
     assert!(!answer.contains("may not ask"), "{answer}");
 }
 
+#[test]
+fn where_listings_are_private_no_reason_tells_the_number_of_anothers_job() {
+    let explained = json!({"jobs": {"ranges": [[3, 3]]}});
+    for (listing, sender, told) in [
+        (Listing::Open, BOB, "waits behind job f3"),
+        (Listing::Private, ADMIN, "waits behind job f3"),
+        (
+            Listing::Private,
+            BOB,
+            "waits behind a job that is before it",
+        ),
+    ] {
+        let mut i = anns(listing);
+        i.sender = BOB;
+        i.submit(0, 4, &json!({}));
+        let rows = as_sender(&mut i, sender, "job.list", &json!({}));
+        assert!(rows.contains(told), "{listing:?} {sender:?}: {rows}");
+        let answer = as_sender(&mut i, sender, "sched.explain", &explained);
+        let is_named = answer.contains("\"behind\",\"head\":2,");
+        assert_eq!(is_named, told.ends_with("f3"), "{answer}");
+    }
+}
+
 /// What is asked of a job by its number.
 fn asked_of(id: u64) -> Vec<(&'static str, Value)> {
     let jobs = json!({"ranges": [[id, id]]});

@@ -9,6 +9,7 @@ mod later;
 mod owner;
 mod question;
 mod shares;
+mod sight;
 mod stay;
 mod suppose;
 mod words;
@@ -310,7 +311,7 @@ pub enum Reason {
         count: u64,
     },
     /// What an instance is to grow by, which is to lie where that has nothing yet.
-    #[error("waits for nodes on which {} has nothing yet: {}", listed(&[*of]), apart(*left))]
+    #[error("waits for nodes on which {} has nothing yet: {}", listed(&[*of], 0), apart(*left))]
     GrownThere {
         /// The instance.
         of: JobId,
@@ -391,6 +392,9 @@ pub enum Reason {
         /// Why that one waits.
         why: String,
     },
+    /// The same where that is not told: the first is a job that its user may not know of.
+    #[error("waits behind a job that is before it")]
+    BehindAnother,
     /// It was given back by the queue instance that it was passed to, and is left alone for a while.
     #[error(
         "came back from queue instance {instance} {} and rests before it is passed there again",
@@ -413,6 +417,12 @@ pub enum Reason {
     WouldDelay {
         /// The job that was promised.
         job: JobId,
+        /// How long until that is to start.
+        within: Span,
+    },
+    /// The same where that is not told: it is a job that its user may not know of.
+    #[error("would delay a job that is before it, which starts by {} s from now at the latest", within.0 / crate::time::MICROS)]
+    WouldDelayAnother {
         /// How long until that is to start.
         within: Span,
     },
@@ -516,18 +526,24 @@ pub enum Reason {
         within: Span,
     },
     /// Others are making room for it.
-    #[error("waits for {}, making room for it within {} s", listed(jobs), within.0 / crate::time::MICROS)]
+    #[error("waits for {}, making room for it within {} s", listed(jobs, *others), within.0 / crate::time::MICROS)]
     Preempting {
         /// Those that are still to end.
         jobs: Vec<JobId>,
+        /// So many more whose numbers are not told.
+        #[serde(default, skip_serializing_if = "sight::is_none")]
+        others: u64,
         /// Until the last of their tasks is killed.
         within: Span,
     },
     /// Those whom it may take from are not to be taken from yet.
-    #[error("waits until {} may be taken from, in {} s", listed(jobs), within.0 / crate::time::MICROS)]
+    #[error("waits until {} may be taken from, in {} s", listed(jobs, *others), within.0 / crate::time::MICROS)]
     Exempt {
         /// Those who are exempt yet, of those who would give way to it.
         jobs: Vec<JobId>,
+        /// So many more whose numbers are not told.
+        #[serde(default, skip_serializing_if = "sight::is_none")]
+        others: u64,
         /// Until the last of them is exempt no more.
         within: Span,
     },

@@ -181,8 +181,19 @@ impl View {
         })
     }
 
-    /// Why a job waits, in words; empty when it does not.
-    pub(super) fn reason(&self, job: &Job) -> String {
+    /// Why a job waits, in words; empty when it does not. Who is shown the jobs of one user alone is told no number
+    /// of another's.
+    pub(super) fn reason(&self, job: &Job, shown_to: Option<u32>) -> String {
+        let user = |job| self.jobs.get(&job).map(|job| job.submit.user);
+        let reason = match (self.waits_for(job), shown_to) {
+            (Some(reason), None) => reason,
+            (Some(reason), Some(_)) => reason.as_seen(&|job| user(job) == shown_to),
+            (None, _) => return String::new(),
+        };
+        reason.to_string()
+    }
+
+    fn waits_for(&self, job: &Job) -> Option<Reason> {
         let reason = match job.state {
             JobState::Depend | JobState::Priority | JobState::Sched if job.urgency == 0 => {
                 held(job)
@@ -216,14 +227,9 @@ impl View {
                     behind(job, head.as_ref(), self.line, self.age())
                 }
             },
-            JobState::Priority => match self.limits.binding_then(job.id) {
-                Some(bound) => bound.reason(),
-                None => return String::new(),
-            },
-            JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => {
-                return String::new();
-            }
+            JobState::Priority => self.limits.binding_then(job.id)?.reason(),
+            JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => return None,
         };
-        reason.to_string()
+        Some(reason)
     }
 }

@@ -111,13 +111,14 @@ impl Listings {
             }
             body.user = Some(own);
         }
-        let rows: Vec<JobRow> = limited(&body, view);
+        let shown_to = view.shown_to(request.sender());
+        let rows: Vec<JobRow> = limited(&body, view, shown_to);
         let found = rows.len() as u32;
         let told = Kept {
             version: view.version,
             ticks: view.ticks(),
             request: request.body.clone(),
-            shown_to: view.shown_to(request.sender()),
+            shown_to,
             parts: rows.chunks(CHUNK).map(encoded).collect(),
         };
         let full = body.limit > 0 && found >= body.limit;
@@ -190,7 +191,7 @@ fn encoded(rows: &[JobRow]) -> Bytes {
 }
 
 /// Pending by place in the queue, then running, then ended and not collected.
-fn limited(body: &ListRequest, view: &View) -> Vec<JobRow> {
+fn limited(body: &ListRequest, view: &View, shown_to: Option<u32>) -> Vec<JobRow> {
     let matching = |job: &&Job| matches(body, job);
     let mut jobs: Vec<&Job> = if body.jobs.is_empty() {
         view.jobs.values().filter(matching).collect()
@@ -210,7 +211,7 @@ fn limited(body: &ListRequest, view: &View) -> Vec<JobRow> {
     };
     jobs.into_iter()
         .take(limit)
-        .map(|job| row(job, view.reason(job)))
+        .map(|job| row(job, view.reason(job, shown_to)))
         .collect()
 }
 

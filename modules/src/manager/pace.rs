@@ -3,6 +3,7 @@
 use eddy_broker::{Outbox, Request};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Kind;
+use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
@@ -65,8 +66,8 @@ impl Manager {
                         _ if job.suspension.is_wanted() => Ok(Some(Kind::Suspend(None))),
                         true => Ok(None),
                         false => Err(format!(
-                            "it gives its cores to job {}, and goes on when it has some again",
-                            preemption.by.f58_ascii()
+                            "it gives its cores to {}, and goes on when it has some again",
+                            self.shown(request, preemption.by)
                         )),
                     }
                 }
@@ -78,6 +79,15 @@ impl Manager {
             }
         })
         .map(|proposed| proposed.append(now, out))
+    }
+
+    /// A job as it is told of to a sender, who may not know of it.
+    fn shown(&self, request: &Request, id: JobId) -> String {
+        let user = self.jobs.get(&id).map(|job| job.submit.user);
+        match user.is_some_and(|user| self.sight.hides(request.sender(), user)) {
+            true => "another one".to_owned(),
+            false => format!("job {}", id.f58_ascii()),
+        }
     }
 }
 

@@ -222,7 +222,13 @@ impl Asked {
             let other = elsewhere.iter().find(|one| one.job == told.job);
             Explained::clone(other.map_or(told, |other| other))
         }));
-        let as_taken = |told| self.as_taken(now, told, &asker.suppose, known);
+        let as_taken = |told| {
+            let told = self.as_taken(now, told, &asker.suppose, known);
+            match asker.only {
+                None => told,
+                Some(_) => told.as_seen(&|job| user(job) == asker.only),
+            }
+        };
         let let_go = let_go.into_iter().filter(is_told);
         let reply = ExplainReply {
             jobs: jobs.iter().filter(is_told).map(as_taken).collect(),

@@ -267,6 +267,7 @@ impl Planner {
         let last = self.last_of(job, &claim.waits).unwrap_or(now);
         Some(Reason::Preempting {
             jobs: claim.waits.iter().copied().collect(),
+            others: 0,
             within: Span((last - now).0.max(0)),
         })
     }

@@ -169,7 +169,11 @@ impl Planner {
         let victims = sought.victims.iter().map(|victim| victim.job);
         let jobs = victims.filter(|job| self.is_exempt(*job, now)).collect();
         let within = Span((at - now).0);
-        one.reason = Reason::Exempt { jobs, within };
+        one.reason = Reason::Exempt {
+            jobs,
+            others: 0,
+            within,
+        };
         if let Some(start) = &mut one.start {
             let then = self.taken_by(at);
             start.latest = Some(start.latest.map_or(then, |latest| latest.min(then)));

@@ -364,6 +364,7 @@ fn a_planner_made_anew_keeps_it_again() {
         stand.why(7, 11),
         Reason::Preempting {
             jobs: vec![JobId(1)],
+            others: 0,
             within: Span::seconds(4)
         }
     );

@@ -230,6 +230,7 @@ fn who_takes_later_is_told_when_and_others_by_when_they_had_to_be_over() {
         };
         let reason = Reason::Exempt {
             jobs: vec![JobId(1)],
+            others: 0,
             within: Span::seconds(60),
         };
         assert_eq!(taker(&mut stand), reason);

@@ -78,7 +78,8 @@ const FIELDS: &str = "Fields of --json, null where there is none:
                forecast: as if nobody came before it
   moved        that an earlier start was promised: from, until when that was, and by, an object with kind: job
                (and its number), nodes that went, extension (of the job of that
-               number), overrun of what runs
+               number), overrun of what runs; another and extension-of-another where
+               the number is not for who asks
   priority     policy, value, terms with name, factor, weight, contribution
   requires     what its queue requires of nodes, as --requires spells it, of a job that waits
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
@@ -431,6 +432,8 @@ fn said(moved: Moved, spelling: Spelling) -> String {
     let from = when::local(moved.from);
     let why = match moved.by {
         Mover::Job { job } => format!("job {} came before it", spelling.show(job)),
+        Mover::Another => "a job came before it".to_owned(),
+        Mover::ExtensionOfAnother => "a job was given more time".to_owned(),
         Mover::Nodes => "nodes that it was to have went out of service".to_owned(),
         Mover::Extension { job } => {
             format!("job {} was given more time", spelling.show(job))

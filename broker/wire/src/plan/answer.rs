@@ -108,6 +108,10 @@ pub enum Mover {
         /// That one.
         job: JobId,
     },
+    /// A job came before it of which its user may not know.
+    Another,
+    /// A job of which its user may not know was given a longer time limit on nodes that it was to have.
+    ExtensionOfAnother,
     /// Nobody came, and no node went: something runs on beyond its planned end.
     Overrun,
 }

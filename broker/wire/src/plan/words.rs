@@ -7,8 +7,17 @@ use crate::time::{MICROS, Span};
 /// How many jobs are named.
 const LISTED_MAX: usize = 8;
 
-/// Jobs as in listings.
-pub(super) fn listed(jobs: &[JobId]) -> String {
+/// Jobs as in listings, and so many whose numbers are not told.
+pub(super) fn listed(jobs: &[JobId], others: u64) -> String {
+    match (jobs, others) {
+        (jobs, 0) => named(jobs),
+        ([], 1) => "a job of another user".to_owned(),
+        ([], others) => format!("{others} jobs of others"),
+        (jobs, others) => format!("{} and {others} of others", named(jobs)),
+    }
+}
+
+fn named(jobs: &[JobId]) -> String {
     let names = jobs.iter().take(LISTED_MAX).map(|job| job.f58_ascii());
     let names: Vec<String> = names.collect();
     let noun = if jobs.len() == 1 { "job" } else { "jobs" };

@@ -95,6 +95,8 @@ impl Stirred {
             Some(Mover::Nodes) => self.drained == 0,
             Some(Mover::Extension { job }) => !self.extended.contains(&job),
             // More urgent, or before it all along and not to be planned while nodes were away.
+            // The trial is asked by who may know of all jobs.
+            Some(Mover::Another | Mover::ExtensionOfAnother) => true,
             Some(Mover::Job { job }) => !self.urgent.contains(&job) && job > late.job,
         };
         self.late.iter().filter(wrong).collect()
