@@ -5,13 +5,14 @@
 //! finds the same. A name is a gang's from its first submission until its last member is over.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use eddy_wire::account::{Name, Party};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::gang::{self, ATTRIBUTE, Gang};
 use eddy_wire::id::JobId;
-use eddy_wire::jobspec::{Need, Work};
+use eddy_wire::jobspec::{Need, Request, Work};
 use eddy_wire::pool::{self, Pool, Takes};
 use eddy_wire::reservation;
 use eddy_wire::spec::Spec;
@@ -33,6 +34,8 @@ pub(crate) struct Known {
     past: Option<JobId>,
     /// What each takes of pools.
     takes: BTreeMap<JobId, Takes>,
+    /// What each asks for.
+    asks: BTreeMap<JobId, Arc<Submit>>,
 }
 
 /// What all members have in common.
@@ -106,6 +109,7 @@ impl Gangs {
                 };
                 known.members.remove(&job);
                 known.takes.remove(&job);
+                known.asks.remove(&job);
                 let before = known.past.replace(job);
                 if known.members.is_empty() {
                     self.all.remove(&key.clone());
@@ -117,7 +121,7 @@ impl Gangs {
         }
     }
 
-    fn submitted(&mut self, job: JobId, submit: &Submit) {
+    fn submitted(&mut self, job: JobId, submit: &Arc<Submit>) {
         let Ok(Some(gang)) = gang::of(&submit.spec) else {
             return;
         };
@@ -128,8 +132,10 @@ impl Gangs {
             members: BTreeMap::new(),
             past: None,
             takes: BTreeMap::new(),
+            asks: BTreeMap::new(),
         });
         known.members.insert(job, Begun::No);
+        known.asks.insert(job, Arc::clone(submit));
         known
             .takes
             .insert(job, pool::of(&submit.spec).unwrap_or_default());
@@ -173,6 +179,20 @@ impl Gangs {
             }
         }
         Ok(())
+    }
+
+    /// What the members of a gang ask for that are there and so many more, and with how few of these it may begin
+    /// at least; nothing where one alone would do, or none.
+    pub(crate) fn asked(&self, user: u32, spec: &Spec, count: u32) -> Option<(Gang, Vec<Request>)> {
+        let mut gang = gang::of(spec).ok()??;
+        let known = self.all.get(&(user, gang.name.clone()));
+        let there = known.into_iter().flat_map(|known| known.asks.values());
+        let there = there.map(|submit| submit.spec.request.clone());
+        let more = std::iter::repeat_n(&spec.request, count as usize).cloned();
+        let requests: Vec<Request> = there.chain(more).collect();
+        let missing = gang.size.saturating_sub(requests.len() as u32);
+        gang.min = gang.min.saturating_sub(missing);
+        (gang.min > 1).then_some((gang, requests))
     }
 
     /// Whether a member that waits for this would wait for others of its gang.

@@ -99,6 +99,7 @@ pub use cleanup::cleanup;
 pub use feasible::{Capacity, feasible};
 pub use lines::Lines;
 pub use planner::Planner;
+pub use together::together;
 
 #[cfg(test)]
 mod tests;

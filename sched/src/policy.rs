@@ -524,6 +524,19 @@ pub enum NodeRank {
     Locality,
 }
 
+impl NodeRank {
+    /// All of them.
+    pub const ALL: [NodeRank; 7] = [
+        NodeRank::LowId,
+        NodeRank::HighId,
+        NodeRank::FirstFit,
+        NodeRank::Pack,
+        NodeRank::Spread,
+        NodeRank::BestFit,
+        NodeRank::Locality,
+    ];
+}
+
 /// A class of jobs (seed 001).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {

@@ -1,6 +1,6 @@
 //! Gangs: where all members of one go at once.
 //!
-//! Asked by the occupancy where it asks `placement` for a job alone. Members are tried in the order of
+//! Asked by the occupancy where it asks `placement` for a job alone, and by ingest whether a gang ever fits. Members are tried in the order of
 //! their numbers, each on what those before it left; those that fit nowhere are left out as long as
 //! enough are in. It knows no times.
 
@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use eddy_wire::account::Name;
 use eddy_wire::gang::Gang;
+use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::Sharing;
+use eddy_wire::jobspec::{Request, Sharing};
+use eddy_wire::plan::{Reason, Want};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
 
 use crate::feasible::Capacity;
@@ -69,6 +72,44 @@ impl From<Vec<Share>> for Placed {
         chosen.sort_unstable_by_key(|one| one.at);
         Placed { chosen, shares }
     }
+}
+
+/// Whether as many members of a gang as it may begin with find room at once, where everything of these nodes is
+/// free and members ask for this. In whatever order the policy has nodes: what is refused here none would place.
+///
+/// # Errors
+/// [`Reason::NeverInAll`], with the numbers.
+pub fn together(
+    nodes: &Arc<ResourceSet>,
+    gang: Gang,
+    requests: Vec<Request>,
+) -> Result<(), Reason> {
+    let Some(first) = requests.first().cloned() else {
+        return Ok(());
+    };
+    let member = |request| Member {
+        ask: Ask::new(JobId(0), Arc::new(Want::of(0, request))),
+        span: Span::ZERO,
+    };
+    let gang = Together {
+        gang: Arc::new(gang),
+        members: requests.into_iter().map(member).collect(),
+    };
+    let mut inventory = Inventory::default();
+    inventory.replace(Arc::clone(nodes), std::iter::empty());
+    let rooms = inventory.all().rooms();
+    let field = Field {
+        shared: rooms,
+        idle: rooms,
+    };
+    let mut found = Ok(());
+    for rank in NodeRank::ALL {
+        found = gang.place(field, rank, &inventory).map(drop);
+        if found.is_ok() {
+            break;
+        }
+    }
+    found.map_err(|short| short.never(&first))
 }
 
 /// What nodes have for who shares them and for who has them whole.

@@ -5,6 +5,7 @@
 use eddy_sched::Capacity;
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
+use eddy_wire::gang;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 
@@ -43,6 +44,7 @@ impl Ingest {
         let user = submission.user;
         self.gangs
             .have(&self.pools, user, &submission.spec, count)?;
+        self.fits_together(user, &submission.spec, count)?;
         self.fits_reservation(now, user, &submission.party, &submission.spec)
     }
 
@@ -76,6 +78,23 @@ impl Ingest {
         has.map_err(|why| {
             let others = self.served.others(instance);
             Refusal::invalid(format!("{why}{others}"))
+        })
+    }
+
+    /// Whether its gang could be placed at once if all were free, as far as members are there.
+    fn fits_together(&self, user: u32, spec: &Spec, count: u32) -> Result<(), Refusal> {
+        let Some((gang, requests)) = self.gangs.asked(user, spec, count) else {
+            return Ok(());
+        };
+        let queue = spec.jobspec.attributes.system.queue.as_deref();
+        let instance = self.queues.leads_to(queue);
+        let has = self.served.has_together((queue, instance), gang, requests);
+        has.map_err(|why| {
+            let others = self.served.others(instance);
+            Refusal::invalid(format!(
+                "attributes.system.{}: {why}{others}",
+                gang::ATTRIBUTE
+            ))
         })
     }
 

@@ -8,6 +8,7 @@ use eddy_sched::Capacity;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::fsd::seconds_of_micros;
+use eddy_wire::gang::Gang;
 use eddy_wire::grace;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
@@ -180,7 +181,30 @@ impl Served {
         feasible(&within).map_err(explain)
     }
 
-    /// The same without the ranks of instances of a fixed size, unless there are no others.
+    /// Whether members of a gang that are jobs of that queue could have what they ask for at once, if all were free.
+    pub fn has_together(
+        &self,
+        (queue, to): (Option<&str>, Option<&str>),
+        gang: Gang,
+        mut requests: Vec<Request>,
+    ) -> Result<(), Reason> {
+        if self.inventory.nodes.is_empty() {
+            return Ok(());
+        }
+        for request in &mut requests {
+            if let Some(ranks) = self.ranks((queue, to), request) {
+                request.ranks = Some(ranks);
+            }
+        }
+        let ground = to.and_then(|name| self.ground(name)).or(self.left.as_ref());
+        let nodes = match ground {
+            Some(ground) => Arc::new(self.inventory.restrict(ground.ranks())),
+            None => Arc::clone(&self.inventory),
+        };
+        eddy_sched::together(&nodes, gang, requests)
+    }
+
+    /// These without the ranks of instances of a fixed size, unless there are no others.
     fn beside_fixed(&self, ranks: Idset) -> Idset {
         let Some(left) = &self.left else {
             return ranks;

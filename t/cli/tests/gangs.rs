@@ -103,6 +103,36 @@ fn what_a_gang_may_not_be_is_refused_in_one_line() -> Tested {
 }
 
 #[test]
+fn a_gang_that_never_fits_together_is_refused_by_the_numbers() -> Tested {
+    let instance = Instance::start(&["--fake=nodes=2,cores=4"])?;
+    let gang = ["submit", "-n3", "-N1"];
+    let whole = ["--gang=g", "--gang-size=3", "--cc=1-3", "true"];
+    let refused = instance.run(&[&gang[..], &whole].concat())?;
+    let says = "attributes.system.gang: asks for 3 places for members of gang `g` at once; the instance has 2";
+    assert!(refused.refusal()?.contains(says), "{}", refused.err);
+    // One after the other: the first that makes it too much, and two of three would do.
+    let one = ["--gang=h", "--gang-size=3", "true"];
+    instance.ok(&[&gang[..], &one].concat())?;
+    instance.ok(&[&gang[..], &one].concat())?;
+    let refused = instance.run(&[&gang[..], &one].concat())?;
+    assert!(
+        refused.refusal()?.contains("of gang `h`"),
+        "{}",
+        refused.err
+    );
+    let some = [
+        "--gang=i",
+        "--gang-size=3",
+        "--gang-min=2",
+        "--cc=1-3",
+        "true",
+    ];
+    instance.ok(&[&gang[..], &some].concat())?;
+    instance.ok(&["cancel", "--all"])?;
+    instance.shut_down()
+}
+
+#[test]
 fn many_of_a_gang_run_again_together() -> Tested {
     let members = 96;
     let fake = format!("--fake=nodes={members},cores=1");
