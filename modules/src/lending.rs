@@ -8,6 +8,7 @@
 
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Takes};
+use eddy_wire::plan::Lent;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
 
@@ -70,6 +71,22 @@ impl Lending {
             let is_other = Some(name.as_str()) != to && !home.is_empty() && !of.lends(limit);
             Some((name.as_str(), of.lend_max.filter(|_| is_other)?, home))
         })
+    }
+
+    /// The homes of which jobs of this limit are given nothing whose queue leads to that instance, or to none.
+    pub fn withheld(&self, to: Option<&str>, limit: Option<Span>) -> Vec<Lent> {
+        // What is aside for an instance of a fixed size is nobody's home.
+        let is_fixed = to.is_some_and(|name| self.elastic(name).is_none());
+        let others = self.instances.iter().filter(|_| !is_fixed);
+        let others = others.filter(|(name, of)| Some(name.as_str()) != to && !of.lends(limit));
+        let lent = others.filter_map(|(name, of)| {
+            Some(Lent {
+                instance: name.clone(),
+                most: of.lend_max?,
+                ranks: of.home.clone(),
+            })
+        });
+        lent.collect()
     }
 
     /// Those of all nodes that a job may be given whose queue leads to that instance, or to none, by

@@ -197,6 +197,32 @@ fn what_would_be_of_another_limit_counts_what_is_lent_for_so_long() {
 }
 
 #[test]
+fn who_is_not_lent_a_node_is_told_so_and_by_which_limit_he_would_have_it() {
+    let mut i = lent();
+    submit(&mut i, 300.0);
+    submit(&mut i, 300.0);
+    let long = last(&i);
+    let is = told(&mut i, long, &json!({}));
+    let withheld = json!([{"instance": "own", "most": 60.0, "ranks": "1"}]);
+    assert_eq!(is["jobs"][0]["lent"], withheld, "{is}");
+    assert_eq!(is["jobs"][0]["advice"], json!([{"limit": 60.0}]), "{is}");
+    cancel(&mut i, long);
+    submit(&mut i, 60.0);
+    let short = last(&i);
+    assert_eq!(
+        told(&mut i, short, &json!({}))["jobs"],
+        json!([]),
+        "it runs"
+    );
+    // Where the home is taken, too, no limit gives it to one who waits.
+    submit(&mut i, 300.0);
+    let next = last(&i);
+    let is = told(&mut i, next, &json!({}));
+    assert_eq!(is["jobs"][0]["lent"], withheld, "{is}");
+    assert!(is["jobs"][0].get("advice").is_none(), "{is}");
+}
+
+#[test]
 fn longer_than_is_left_of_the_instance_would_be_refused() {
     let mut i = Instance::asleep(1);
     i.settings.place.until = Some(i.now.after(Span::seconds(100)));

@@ -379,6 +379,7 @@ impl Kept {
                 moved: None,
                 sharing: Sharing::default(),
                 advice: Vec::new(),
+                lent: Vec::new(),
             })
         };
         let is_supposed = |job: &JobId| question.wants.iter().any(|(of, _)| of == job);

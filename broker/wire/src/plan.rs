@@ -34,7 +34,7 @@ use crate::time::{Span, Time};
 
 mod bar;
 
-pub use answer::{Answer, Basis, Breakdown, Estimate, Explained, Likely, Moved, Mover, Term};
+pub use answer::{Answer, Basis, Breakdown, Estimate, Explained, Lent, Likely, Moved, Mover, Term};
 pub use bar::Bar;
 use bar::{alone, clock};
 use words::{also, apart, listed, next, not_up, of_pool, properties, said, times};

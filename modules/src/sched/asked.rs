@@ -12,7 +12,8 @@ use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{
-    Answer, Breakdown, Delta, Explained, Question, Reason, ShareRow, SharesTold, Suppose, Want,
+    Answer, Breakdown, Delta, Explained, Lent, Question, Reason, ShareRow, SharesTold, Suppose,
+    Want,
 };
 use eddy_wire::reservation;
 use eddy_wire::services::child::Granted;
@@ -57,6 +58,17 @@ struct Asker {
     /// The jobs of which something is supposed.
     jobs: Vec<(JobId, JobId)>,
     suppose: Suppose,
+    /// The nodes that jobs are not lent.
+    lent: BTreeMap<JobId, Vec<Lent>>,
+}
+
+/// What jobs would ask for that somebody asks about.
+#[derive(Debug, Default)]
+pub(super) struct Would {
+    /// Those of whom the planner does not know it.
+    pub wants: Vec<(JobId, Want)>,
+    /// Those who are not lent some nodes, were their limit as short as it is to be there.
+    pub withheld: BTreeMap<JobId, Vec<(Lent, Option<Want>)>>,
 }
 
 /// What is known of the jobs that are told of.
@@ -122,7 +134,7 @@ impl Asked {
         &mut self,
         (request, only): (&Request, Option<u32>),
         body: ExplainRequest,
-        wants: Vec<(JobId, Want)>,
+        would: Would,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let jobs = body.jobs.map(|jobs| jobs.ranges);
@@ -130,12 +142,22 @@ impl Asked {
             true => Vec::new(),
             false => jobs.clone().unwrap_or_default(),
         };
+        let tag = self.tag(request, only, (supposed, body.suppose.clone()))?;
+        let mut lent = Vec::new();
+        for (job, withheld) in would.withheld {
+            let asker = self.callers.get_mut(&tag);
+            let told = withheld.iter().map(|(one, _)| one.clone()).collect();
+            asker.map(|asker| asker.lent.insert(job, told));
+            let wants = withheld.into_iter().filter_map(|(_, want)| want);
+            lent.extend(wants.map(|want| (job, want)));
+        }
         let question = Question {
-            tag: self.tag(request, only, (supposed, body.suppose.clone()))?,
+            tag,
             jobs,
             most: EXPLAINED_MAX,
             suppose: body.suppose,
-            wants,
+            wants: would.wants,
+            lent,
         };
         out.volatile(Volatile::Plan(vec![Delta::Explain(question)]));
         Ok(())
@@ -181,6 +203,7 @@ impl Asked {
             only,
             jobs,
             suppose,
+            lent: BTreeMap::new(),
         };
         self.callers.insert(self.last, asker);
         Ok(self.last)
@@ -223,7 +246,8 @@ impl Asked {
             Explained::clone(other.map_or(told, |other| other))
         }));
         let as_taken = |told| {
-            let told = self.as_taken(now, told, &asker.suppose, known);
+            let mut told = self.as_taken(now, told, &asker.suppose, known);
+            told.lent = asker.lent.get(&told.job).cloned().unwrap_or_default();
             match asker.only {
                 None => told,
                 Some(_) => told.as_seen(&|job| user(job) == asker.only),
@@ -264,6 +288,7 @@ impl Asked {
                 moved: None,
                 sharing: Sharing::default(),
                 advice: Vec::new(),
+                lent: Vec::new(),
             })
         });
         refused.collect()

@@ -14,7 +14,7 @@ use eddy_wire::grant::{Grant, Seats};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
-use eddy_wire::plan::{Delta, LineName, Reason, Want};
+use eddy_wire::plan::{Delta, Lent, LineName, Reason, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
@@ -42,7 +42,7 @@ pub(super) struct Sets {
     elastic: BTreeMap<Arc<str>, Elastic>,
     /// Those that are reached, and have said all that they did while they were not.
     serving: BTreeSet<Arc<str>>,
-    lending: Lending,
+    pub(super) lending: Lending,
     pub(super) requires: Requires,
     origin: Origin,
     /// Jobs that wait though what their queue requires leaves nothing that they fit on.
@@ -360,6 +360,24 @@ impl Sched {
             want.request.choice = None;
         }
         want
+    }
+
+    /// The homes of others of which one is given nothing by its limit, as far as they are what it asks for.
+    pub(super) fn withheld_from(&self, seen: &Seen) -> Vec<Lent> {
+        let request = &seen.submit.spec.request;
+        let to = seen.to.as_ref().map(|to| &*to.name);
+        let all = self.inventory.clone().unwrap_or_default();
+        let like = request.constraint.as_ref();
+        let like = like.map(|constraint| self.alike.ranks(constraint, &all));
+        let required = self.sets.requires.ranks(seen.queue()).cloned();
+        let asked = request.ranks.iter().cloned().chain(like).chain(required);
+        let might = asked.fold(all.ranks(), |some, others| some.intersect(&others));
+        let mut lent = self.sets.lending.withheld(to, request.duration.map(Span));
+        for one in &mut lent {
+            one.ranks = one.ranks.intersect(&might);
+        }
+        lent.retain(|one| !one.ranks.is_empty());
+        lent
     }
 
     /// An account is other than before: so may be the choice of those who are charged to it and wait with one,

@@ -11,14 +11,14 @@ use eddy_wire::error::Refusal;
 use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Takes;
-use eddy_wire::plan::{Suppose, Want};
+use eddy_wire::plan::{Lent, Suppose, Want};
 use eddy_wire::services::sched::{ExplainRequest, SUPPOSED_MAX};
 use eddy_wire::spec::Spec;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 use eddy_wire::update::{self, Change};
 
 use super::Sched;
-use super::asked::may_be_supposed;
+use super::asked::{Would, may_be_supposed};
 use super::seen::{Order, Seen};
 use crate::ingest::served;
 use crate::named;
@@ -37,9 +37,41 @@ impl Sched {
         let body: ExplainRequest = request.parse()?;
         may_be_supposed(&body)?;
         body.jobs.iter().try_for_each(named::ranges)?;
-        let wants = self.would_want(now, &body);
+        let would = Would {
+            wants: self.would_want(now, &body),
+            withheld: self.withheld(now, &body),
+        };
         let whose = (request, self.shown_to(request));
-        self.asked.ask(whose, body, wants, out)
+        self.asked.ask(whose, body, would, out)
+    }
+
+    /// The homes that are not lent to the first of those asked about who wait for resources, with what each would
+    /// ask for that is as long as it may be there.
+    fn withheld(
+        &self,
+        now: Time,
+        body: &ExplainRequest,
+    ) -> BTreeMap<JobId, Vec<(Lent, Option<Want>)>> {
+        if !body.suppose.is_nothing() || !self.sets.lending.is_bound() {
+            return BTreeMap::new();
+        }
+        let ranges = body.jobs.iter().flat_map(|jobs| &jobs.ranges);
+        let asked = ranges.flat_map(|(first, last)| self.jobs.range(*first..=*last));
+        let waits = asked.filter(|(_, seen)| self.wants(seen) && !seen.resumes());
+        let told = waits.take(SUPPOSED_MAX).map(|(id, seen)| {
+            let lent = self.withheld_from(seen).into_iter();
+            let with = |lent: Lent| {
+                let suppose = Suppose {
+                    limit: Some(lent.most),
+                    ..Suppose::default()
+                };
+                let is_some = lent.most > Span::ZERO;
+                let want = is_some.then(|| self.want_as(now, *id, seen, &suppose));
+                (lent, want)
+            };
+            (*id, lent.map(with).collect())
+        });
+        told.collect()
     }
 
     /// The first of those asked about of whom the planner does not know what they would ask for.

@@ -95,7 +95,7 @@ impl Planner {
         let mut jobs: Vec<Explained> = told.iter().map(explain).collect();
         if question.jobs.is_some() && told.len() <= SUPPOSED_MAX {
             for (one, (ahead, turn)) in jobs.iter_mut().zip(&told) {
-                one.advice = self.advice(*turn, *ahead, now);
+                one.advice = self.advice(*turn, *ahead, (question, now));
                 self.tell_prospect(*turn, one, now);
             }
         }
@@ -185,6 +185,7 @@ impl Planner {
             moved: None,
             sharing: Sharing::default(),
             advice: Vec::new(),
+            lent: Vec::new(),
         }
     }
 
@@ -215,6 +216,7 @@ impl Planner {
             moved: None,
             sharing: self.waiting[&turn.job].want.request.sharing,
             advice: Vec::new(),
+            lent: Vec::new(),
         }
     }
 

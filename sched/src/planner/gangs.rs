@@ -259,6 +259,7 @@ impl Planner {
             moved: None,
             sharing: Sharing::default(),
             advice: Vec::new(),
+            lent: Vec::new(),
         }
     }
 }

@@ -29,6 +29,8 @@ const SLICES_MAX: u32 = 64;
 const WAITING_MAX: usize = 10_000;
 /// How many promises are tried as the time by which a shorter job could end.
 const GAPS_MAX: usize = 64;
+/// How many limits are tried by which more nodes are lent.
+const LENT_MAX: usize = 8;
 
 impl Planner {
     /// The same planner once more, with nobody asking.
@@ -137,6 +139,7 @@ impl Planner {
                 moved: None,
                 sharing: Sharing::default(),
                 advice: Vec::new(),
+                lent: Vec::new(),
             });
         }
         let question = Question {
@@ -145,18 +148,19 @@ impl Planner {
             most: 1,
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         };
         other.answer(&question, now).jobs.pop()
     }
 
-    /// Whether a job that is taken back, and submitted now as changed so, starts at once.
-    fn starts_anew(&self, job: JobId, suppose: &Suppose, now: Time) -> bool {
+    /// Whether a job that is taken back, and submitted now as asking for that, starts at once.
+    fn starts_anew(&self, job: JobId, want: Want, now: Time) -> bool {
         const LAST: JobId = JobId(u64::MAX);
         let mut other = self.copy();
         let want = Want {
             submitted: now,
             eligible: now,
-            ..changed(&self.waiting[&job].want, suppose)
+            ..want
         };
         other.apply(Delta::Unwant(job));
         other.apply(Delta::Want(LAST, want));
@@ -175,7 +179,12 @@ impl Planner {
 
     /// By what least changes of its limit or of its size a job would start now. Where accounts take
     /// turns it is not the job alone on which that depends, and nobody is advised.
-    pub(super) fn advice(&self, turn: Turn, ahead: u64, now: Time) -> Vec<Suppose> {
+    pub(super) fn advice(
+        &self,
+        turn: Turn,
+        ahead: u64,
+        (question, now): (&Question, Time),
+    ) -> Vec<Suppose> {
         let is_tried = match self.policy.queue.walk {
             Walk::Stop => ahead == 0,
             Walk::Skip | Walk::Reserve { .. } => true,
@@ -209,11 +218,26 @@ impl Planner {
         }
         let shorter = self.gaps(turn, now).find(&mut fits);
         let smaller = smaller(want, &mut fits);
-        let candidates = shorter.into_iter().chain(smaller);
         // Who follows it takes the job back and comes again, behind all others, who may have what the
         // job was promised.
-        let holds = |suppose: &Suppose| self.starts_anew(turn.job, suppose, now);
-        candidates.filter(holds).collect()
+        let holds = |suppose: &Suppose| self.starts_anew(turn.job, changed(want, suppose), now);
+        let shorter = shorter
+            .filter(holds)
+            .or_else(|| self.lent(turn, (question, now)));
+        shorter.into_iter().chain(smaller.filter(holds)).collect()
+    }
+
+    /// The longest limit by which a job would start now on nodes that it is not lent as it is.
+    fn lent(&self, turn: Turn, (question, now): (&Question, Time)) -> Option<Suppose> {
+        let own = question.lent.iter().filter(|(job, _)| *job == turn.job);
+        let mut own: Vec<&Want> = own.map(|(_, want)| want).collect();
+        own.sort_by_key(|want| std::cmp::Reverse(want.request.duration));
+        let mut own = own.into_iter().take(LENT_MAX);
+        let found = own.find(|want| self.starts_anew(turn.job, Want::clone(want), now));
+        found.map(|want| Suppose {
+            limit: want.request.duration.map(Span),
+            ..Suppose::default()
+        })
     }
 
     /// Limits by which a job would be over when a promise of another begins, or another is to take, the longest

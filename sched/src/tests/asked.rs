@@ -22,6 +22,7 @@ fn of_those_who_name_jobs_one_is_answered_in_a_slice() {
             most: 9,
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         })
     };
     let named = || Some(vec![(JOB, JOB)]);

@@ -95,6 +95,7 @@ impl Stand {
             most: 1,
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         }));
         self.plan(seconds).answers[0].jobs[0].reason.to_string()
     }
@@ -307,6 +308,7 @@ fn a_gang_is_promised_the_first_time_at_which_all_fit() {
         most: 9,
         suppose: Suppose::default(),
         wants: Vec::new(),
+        lent: Vec::new(),
     }));
     let outcome = stand.plan(1);
     let told = &outcome.answers[0].jobs;

@@ -82,6 +82,7 @@ fn the_rate_of_an_account_lets_others_pass_where_jobs_may() {
             most: 1,
             suppose: eddy_wire::plan::Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         }));
         let told = planner.plan(NOW, 10).answers.remove(0).jobs.remove(0);
         assert!(

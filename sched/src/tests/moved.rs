@@ -52,6 +52,7 @@ fn why(planner: &mut Planner, job: u64, now: Time) -> Explained {
         most: 1,
         suppose: Suppose::default(),
         wants: Vec::new(),
+        lent: Vec::new(),
     }));
     let mut answers = planner.plan(now, 100).answers;
     answers.remove(0).jobs.remove(0)

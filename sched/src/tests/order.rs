@@ -80,6 +80,7 @@ fn explained_at(planner: &mut Planner, job: u64, now: Time) -> Explained {
         most: 10,
         suppose: Suppose::default(),
         wants: Vec::new(),
+        lent: Vec::new(),
     };
     planner.apply(Delta::Explain(question));
     let mut answers = planner.plan(now, 1_000).answers;

@@ -90,6 +90,7 @@ impl Run {
             most: 1_000,
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         };
         self.planner.apply(Delta::Explain(question));
         let outcome = self.planner.plan(self.now, ALL);

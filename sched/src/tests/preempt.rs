@@ -134,6 +134,7 @@ impl Stand {
             most: 1,
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         }));
         let outcome = self.plan(seconds);
         outcome.answers[0].jobs[0].reason.clone()

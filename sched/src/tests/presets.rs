@@ -294,6 +294,7 @@ proptest! {
                 most: 1_000,
                 suppose: Suppose::default(),
                 wants: Vec::new(),
+                lent: Vec::new(),
             }));
             let outcome = planner.plan(LATER, 1_000);
             // Steady: what was decided is done, and nothing new came.

@@ -93,6 +93,7 @@ impl Run {
             most: 1_000,
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         };
         let head = self.head();
         let before = self.running.clone();

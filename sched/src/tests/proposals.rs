@@ -211,6 +211,7 @@ fn told(stand: &mut Stand, job: u64) -> Explained {
         most: 1,
         suppose: Suppose::default(),
         wants: Vec::new(),
+        lent: Vec::new(),
     }));
     let mut outcome = stand.plan_in(50, 100);
     assert!(outcome.verdicts.is_empty());

@@ -199,6 +199,7 @@ impl Site {
             most: 1,
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         }));
         let mut outcome = self.lines.plan(self.now, ALL);
         outcome.answers.remove(0).jobs.remove(0)

@@ -314,6 +314,7 @@ impl Run {
             most: 1_000,
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         };
         let head = self.waiting.keys().next().copied();
         let before = self.running.clone();

@@ -47,6 +47,7 @@ fn ask(planner: &mut Planner, job: JobId, suppose: &Suppose) -> Explained {
         most: 1,
         suppose: suppose.clone(),
         wants: Vec::new(),
+        lent: Vec::new(),
     }));
     let outcome = planner.plan(NOW, ALL);
     assert!(outcome.verdicts.is_empty(), "asking starts nobody");

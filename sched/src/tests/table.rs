@@ -251,6 +251,7 @@ impl World {
             most: 1,
             suppose: eddy_wire::plan::Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         }));
         let mut answers = self.planner.plan(self.now, 100).answers;
         answers.remove(0).jobs.remove(0)

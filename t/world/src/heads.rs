@@ -466,6 +466,7 @@ impl Watched {
             most: 1,
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         }));
         let outcome = planner.plan(now, 1);
         match outcome.verdicts.first() {

@@ -12,13 +12,13 @@ use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Basis, Estimate, Explained, Moved, Mover, Reason, Suppose};
+use eddy_wire::plan::{Basis, Estimate, Explained, Lent, Moved, Mover, Reason, Suppose};
 use eddy_wire::preempt::{Mode, Shrink};
 use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::services::queue::{List, QueueRow};
 use eddy_wire::services::sched::{Becomes, Bounded};
 use eddy_wire::suspension::Standing;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 use serde_json::{Value, json};
 
 use crate::explained::{bounds, supposed, turn};
@@ -83,6 +83,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   priority     policy, value, terms with name, factor, weight, contribution
   requires     what its queue requires of nodes, as --requires spells it, of a job that waits
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
+  lent         nodes that it is not given, as its limit is longer than they are lent: instance, most, ranks
   ended        of one that did not end well: t, status (of wait), returncode, nodelist, by (the user who
                ended it), stdout and stderr (files, where its output is not kept by the instance)
   bound        with --if, what is in its way beside resources: becomes (refused, held by a limit, or
@@ -344,6 +345,7 @@ fn lines(
         ));
     }
     lines.push(format!("  turn:   {}", turn(&one.priority)));
+    lines.extend(one.lent.iter().map(not_lent));
     for advice in &one.advice {
         let options = advised(row, one.sharing, advice);
         lines.push(format!("  sooner: with {options} it would start at once"));
@@ -441,6 +443,22 @@ fn said(moved: Moved, spelling: Spelling) -> String {
         Mover::Overrun => "what runs ends later than was planned".to_owned(),
     };
     format!("  moved:  was promised a start by {from}; {why}")
+}
+
+/// Which nodes it is not given, since its limit is longer than they are lent.
+fn not_lent(lent: &Lent) -> String {
+    let to = match lent.most {
+        Span::ZERO => "no jobs of other queues".to_owned(),
+        most => format!(
+            "jobs of other queues with a limit of at most {}",
+            when::short(most)
+        ),
+    };
+    format!(
+        "  lent:   ranks {} are the home of {}, which lends them to {to} (lend_max)",
+        lent.ranks,
+        escaped(&lent.instance)
+    )
 }
 
 /// Why no end of another job would let it start, where that is so.
@@ -552,6 +570,7 @@ fn object(row: &JobRow, told: &Told, required: Option<&str>) -> Value {
         "priority": turn.map(|one| &one.priority),
         "requires": waits.and(required),
         "advice": waits.map(|one| &one.advice),
+        "lent": waits.map(|one| &one.lent),
         "bound": bound.map(|bound| json!({"becomes": bound.becomes, "why": bound.why})),
         "let_go": told.let_go.get(&row.id).map(|one| json!({
             "reason": one.reason.to_string(),

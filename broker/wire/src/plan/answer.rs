@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Reason, Suppose};
 use crate::id::JobId;
+use crate::idset::Idset;
 use crate::jobspec::Sharing;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Why the jobs of a question wait, as far as they do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +43,20 @@ pub struct Explained {
     /// By what it would start now, the least change of each kind; told where few are asked about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<Suppose>,
+    /// The nodes that it is not lent, since its limit is longer; told where few are asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lent: Vec<Lent>,
+}
+
+/// The home of an instance, of which jobs of others are given only if their limit is short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lent {
+    /// Its name.
+    pub instance: String,
+    /// The longest limit of others' jobs there (`lend_max`); 0 is none.
+    pub most: Span,
+    /// Where that is, of what the job might be given otherwise.
+    pub ranks: Idset,
 }
 
 fn is_shared(sharing: &Sharing) -> bool {

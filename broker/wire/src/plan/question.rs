@@ -17,6 +17,9 @@ pub struct Question {
     /// What some of them would ask for then, by who knows on which nodes they may be. Who waits for something
     /// else than resources is told of as if it waited for these.
     pub wants: Vec<(JobId, Want)>,
+    /// What some of them would ask for by a shorter limit, by which they might be given nodes that they are not
+    /// lent as they are.
+    pub lent: Vec<(JobId, Want)>,
 }
 
 impl Question {
@@ -31,13 +34,17 @@ impl Question {
 
     /// The same, where only these would ask for what is said of them.
     pub fn with(&self, is_one: impl Fn(&Want) -> bool) -> Question {
-        let wants = self.wants.iter().filter(|(_, want)| is_one(want));
+        let of = |wants: &[(JobId, Want)]| {
+            let wants = wants.iter().filter(|(_, want)| is_one(want));
+            wants.cloned().collect()
+        };
         Question {
             tag: self.tag,
             jobs: self.jobs.clone(),
             most: self.most,
             suppose: self.suppose.clone(),
-            wants: wants.cloned().collect(),
+            wants: of(&self.wants),
+            lent: of(&self.lent),
         }
     }
 }

@@ -92,6 +92,7 @@ fn one_who_asks_for_a_socket_waits_though_as_many_cores_are_free() {
         most: 9,
         suppose: Suppose::default(),
         wants: Vec::new(),
+        lent: Vec::new(),
     };
     run.planner.apply(Delta::Explain(question));
     let outcome = run.planner.plan(run.now, ALL);

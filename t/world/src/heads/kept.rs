@@ -120,6 +120,7 @@ impl Watched {
             most: promised.most(),
             suppose: Suppose::default(),
             wants: Vec::new(),
+            lent: Vec::new(),
         }));
     }
 
