@@ -11,10 +11,10 @@ mod size;
 mod whose;
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_wire::account::{self, Book, Excess, Key, Limits as Given, Name, Party};
+use eddy_wire::account::{self, Book, Excess, Key, Limits as Given, Name, Party, STANDBY};
 use eddy_wire::event::{Final, Kind, Record, Submit};
 use eddy_wire::held::{Fate, Held, Stay};
 use eddy_wire::id::JobId;
@@ -177,6 +177,8 @@ pub(crate) struct Limits {
     qos: BTreeMap<Name, Qos>,
     /// The queues that limit something.
     queues: BTreeMap<Arc<str>, Rules>,
+    /// The queues that do not allow QoS `standby`: nobody stands by in them.
+    no_standby: BTreeSet<Arc<str>>,
     limits: BTreeMap<Whose, Given>,
     /// Counted when somebody asks after limits changed, and kept from then on: who imports accounts changes many
     /// in one turn, and a replay all of them, before anybody asks.
@@ -234,8 +236,15 @@ impl Limits {
         let limiting = queues.iter().filter(|queue| {
             !queue.rules.limits.limits_nothing() || !queue.rules.user_limits.limits_nothing()
         });
+        let there = queues.iter();
         let queues = limiting.map(|queue| (queue.name.as_str().into(), queue.rules.clone()));
         (self.qos, self.queues) = (named.collect(), queues.collect());
+        let bars = |rules: &Rules| {
+            let qos = rules.qos.as_ref();
+            qos.is_some_and(|allowed| allowed.iter().all(|qos| qos.as_str() != STANDBY))
+        };
+        let barred = there.filter(|queue| bars(&queue.rules));
+        self.no_standby = barred.map(|queue| queue.name.as_str().into()).collect();
         self.limits = self.named();
         self.recount();
     }

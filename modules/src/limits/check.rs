@@ -284,7 +284,8 @@ impl Limits {
             let count = counts.get(&whose).copied().unwrap_or_default();
             let mut all = checks(given, &count, &cost, question);
             if !is_beyond(given, party) {
-                all.extend(self.budget(now, &whose, given, &count, &cost));
+                let budget = self.budget(now, &whose, given, &count, &cost);
+                all.extend(budget.map(|check| self.as_queued(check, spec)));
             }
             for check in all {
                 if check.have.saturating_add(check.asked) <= check.most {
@@ -308,6 +309,20 @@ impl Limits {
             }
         }
         first
+    }
+
+    /// Where its queue does not allow QoS `standby` a job beyond its budget is kept back.
+    fn as_queued(&self, check: Check, spec: &Spec) -> Check {
+        let queue = spec.jobspec.attributes.system.queue.as_deref();
+        match check.excess {
+            Excess::Standby if queue.is_some_and(|queue| self.no_standby.contains(queue)) => {
+                Check {
+                    excess: Excess::Hold,
+                    ..check
+                }
+            }
+            Excess::Standby | Excess::Hold | Excess::Refuse => check,
+        }
     }
 
     /// The limit of core-minutes in a period, and what there is of it.

@@ -579,6 +579,32 @@ fn who_goes_on_beyond_a_budget_has_one_place_whatever_his_qos_waives() -> Tested
 }
 
 #[test]
+fn nobody_goes_on_beyond_a_budget_as_what_his_queue_does_not_allow() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("lists.toml");
+    let text = "[[qos]]\nname = \"normal\"\n[[queue]]\nname = \"plain\"\nqos = [\"normal\"]\ndefault_qos = \"normal\"\n\
+                [[queue]]\nname = \"any\"\nqos = [\"normal\", \"standby\"]\ndefault_qos = \"normal\"\n[[qos]]\nname = \"standby\"\n";
+    fs::write(&config, text)?;
+    let state = place.path().join("state");
+    let options = [&FAKE[..], &["--config", &config]].concat();
+    let instance = Instance::start_in(place, state, &options)?;
+    let budget = ["--max-core-minutes=10", "--excess=standby"];
+    instance.ok(&[&["account", "add", "physics"][..], &budget].concat())?;
+    instance.ok(&["account", "add-user", &uid(), "--account=physics"])?;
+    let within = instance.submit(&["-q", "plain", "-t10m", "true"])?;
+    instance.event(&within, "start")?;
+    let barred = instance.submit(&["-q", "plain", "-t10m", "true"])?;
+    let allowed = instance.submit(&["-q", "any", "-t10m", "true"])?;
+    instance.event(&allowed, "start")?;
+    assert_eq!(instance.row(&allowed)?["qos"], "standby");
+    let row = instance.row(&barred)?;
+    let reason = row["reason"].to_string();
+    assert_eq!(row["qos"], "normal", "{row}");
+    assert!(reason.contains("limit `core_minutes`"), "{reason}");
+    instance.shut_down()
+}
+
+#[test]
 fn a_job_that_names_no_account_is_charged_to_that_of_its_queue() -> Tested {
     let place = Place::new()?;
     let config = place.join("queues.toml");
