@@ -4,6 +4,7 @@
 //! counterpart is named by its line: nothing is dropped in silence, and no queue becomes open to more than before.
 
 mod access;
+mod included;
 mod qmgr;
 mod slurm;
 
@@ -14,6 +15,7 @@ use eddy_wire::account::Limits;
 use eddy_wire::resource_set::ResourceSet;
 
 use access::Access;
+pub use included::Whole;
 
 /// What the host knows of the names in a text.
 pub trait Host {

@@ -27,6 +27,33 @@ fn a_configuration_without_nodes_leaves_the_file_of_nodes_and_says_so() -> Teste
 }
 
 #[test]
+fn what_says_nothing_is_refused_and_what_is_included_is_read() -> Tested {
+    let place = Place::new()?;
+    let (conf, parts) = (place.join("slurm.conf"), place.join("parts.conf"));
+    for text in ["", "# of another day\n"] {
+        fs::write(&conf, text)?;
+        let ran = place.run(&["config", "import", &conf])?;
+        let said = format!("eddy config import: {conf}: says nothing; allowed are ");
+        assert!(ran.refusal()?.starts_with(&said), "{}", ran.err);
+    }
+    fs::write(&conf, "Include parts.conf\n")?;
+    fs::write(&parts, "NodeName=n1 Color=red\nPartitionName=a Nodes=ALL\n")?;
+    let ran = place.run(&["config", "import", &conf])?;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("name = \"a\""), "{}", ran.out);
+    assert!(
+        ran.err.contains(&format!("{parts}: line 1: Color=red")),
+        "{}",
+        ran.err
+    );
+    fs::write(&parts, "Include slurm.conf\n")?;
+    let ran = place.run(&["config", "import", &conf])?;
+    let said = format!("{parts}: line 1: Include slurm.conf: it is included in itself");
+    assert!(ran.refusal()?.contains(&said), "{}", ran.err);
+    Ok(())
+}
+
+#[test]
 fn a_queue_whose_users_cannot_be_said_is_closed_and_the_import_fails() -> Tested {
     let place = Place::new()?;
     let conf = place.join("slurm.conf");

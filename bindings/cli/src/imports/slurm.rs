@@ -76,16 +76,6 @@ pub(super) fn read(text: &str, host: &dyn Host) -> Found {
     let mut taken = BTreeSet::new();
     let (mut of_nodes, mut of_partitions) = (Defaults::default(), Defaults::default());
     for (number, line) in logical(text) {
-        let mut words = line.split_whitespace();
-        if words
-            .next()
-            .is_some_and(|word| word.eq_ignore_ascii_case("include"))
-        {
-            let file = words.collect::<Vec<&str>>().join(" ");
-            let why = "is not read: put what it has in the place of the line";
-            found.note(number, format!("include {file}: {why}"));
-            continue;
-        }
         let pairs = pairs(number, &line);
         let Some(first) = pairs.first() else {
             continue;

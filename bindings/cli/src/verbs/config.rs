@@ -163,10 +163,15 @@ impl imports::Host for Host {
 
 fn import(file: &str, resources: Option<&Path>) -> anyhow::Result<u8> {
     let say = |text: &str| eprintln!("eddy config import: {}", output::one_line(text));
-    let text = text::read(file, CONFIG_MAX)?;
-    let found = imports::read(&text, &Host);
+    let whole = imports::Whole::read(file, &|file| text::read(file, CONFIG_MAX))?;
+    if whole.says() == 0 {
+        bail!(
+            "{file}: says nothing; allowed are a slurm.conf and what `qmgr -c 'print server'` says"
+        );
+    }
+    let found = imports::read(&whole.text, &Host);
     for (line, why) in &found.notes {
-        say(&format!("{file}: line {line}: {why}"));
+        say(&format!("{}: {why}", whole.place(*line)));
     }
     let mut ends = 0;
     match (&found.nodes, resources) {
