@@ -24,7 +24,9 @@ const NAMES: &str = "names of [[qos]]";
 const ABOVE: &str = "names of [[qos]], neither its own nor of one that preempts it";
 const WHOLE: &str = "a whole number";
 const FLAG: &str = "true or false";
-const SPAN: &str = "a duration such as \"5s\", or seconds";
+const EXEMPT: &str = "a duration such as \"5s\", or seconds, of at most 366 d";
+/// Who is exempt for longer is so for good: that he is not named by `preempts` says it better.
+const EXEMPT_MAX: Span = Span::seconds(366 * 86_400);
 const MODE: &str = "\"requeue\", \"cancel\" or \"suspend\"";
 /// Of time limits: 0 is none.
 pub(super) const LONGER: &str = "a duration longer than 0 such as \"5s\", or seconds";
@@ -214,7 +216,7 @@ fn qos(entry: &Entry, known: &[String], errors: &mut Vec<ConfigError>) -> Option
         priority: value(entry, "priority", FACTOR, 0.5, part, errors),
         usage_factor: value(entry, "usage_factor", AMOUNT, 1.0, number, errors),
         preempts: value(entry, "preempts", NAMES, Vec::new(), others, errors),
-        exempt: value(entry, "exempt", SPAN, Span::ZERO, span, errors),
+        exempt: value(entry, "exempt", EXEMPT, Span::ZERO, exempt, errors),
         grace: grace(entry, errors),
         mode: value(entry, "mode", MODE, Mode::default(), mode, errors),
         shrink: value(entry, "shrink", FLAG, false, Value::as_bool, errors),
@@ -231,6 +233,11 @@ fn qos(entry: &Entry, known: &[String], errors: &mut Vec<ConfigError>) -> Option
         ),
     };
     name.map(|_| qos)
+}
+
+/// How long after their grant its jobs are not taken from.
+fn exempt(value: &Value) -> Option<Span> {
+    span(value).filter(|exempt| *exempt <= EXEMPT_MAX)
 }
 
 /// How long those whom it takes from, and it, have from TERM to KILL.
