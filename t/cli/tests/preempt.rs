@@ -23,6 +23,24 @@ name = "lost"
 mode = "cancel"
 "#;
 
+#[test]
+fn who_would_be_exempt_for_good_is_refused_by_the_field() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("exempt.toml");
+    let check = |exempt: &str| {
+        std::fs::write(
+            &file,
+            format!("[[qos]]\nname = \"a\"\nexempt = \"{exempt}\"\n"),
+        )?;
+        place.run(&["config", "check", &file])
+    };
+    assert_eq!(check("366d")?.code, 0);
+    let long = check("367d")?;
+    let says = "qos[0].exempt: is \"367d\"; allowed is a duration such as \"5s\", or seconds, of at most 366 d";
+    assert!(long.refusal()?.contains(says), "{}", long.err);
+    Ok(())
+}
+
 fn start(config: &str) -> anyhow::Result<Instance> {
     let place = Place::new()?;
     let file = place.path().join("eddy.toml");
