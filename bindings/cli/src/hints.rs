@@ -1,7 +1,10 @@
 //! Commands that an instance names in what it says, as `eddy release f4`: with the way to it they may be typed as they
 //! stand.
 //!
-//! Used by `why` and `jobs`. It knows no instance.
+//! Used by `why` and `jobs`; jobs that are named beside are given the path of their instance likewise. It knows no
+//! instance.
+
+use eddy_wire::id::JobId;
 
 /// Before a command in a text, and behind it.
 const BEGINS: &str = "`eddy ";
@@ -27,6 +30,23 @@ pub fn with_way(text: &str, at: &str, path: Option<&str>) -> String {
         }
     }
     told
+}
+
+/// The same text, in which jobs of an instance that has this path are named with it, as other commands take them.
+pub fn with_path(text: &str, path: &str) -> String {
+    let mut names = false;
+    let word = |word: &str| {
+        let bare = word.trim_end_matches([',', ';', ':', ')']);
+        let is_job = names && bare.starts_with('f') && bare.parse::<JobId>().is_ok();
+        // A list goes on behind each of its commas.
+        names = matches!(bare, "job" | "jobs") || is_job && word.ends_with(',');
+        match is_job {
+            true => format!("{path}/{word}"),
+            false => word.to_owned(),
+        }
+    };
+    let words: Vec<String> = text.split(' ').map(word).collect();
+    words.join(" ")
 }
 
 /// As a shell takes it for one word.
@@ -60,6 +80,25 @@ mod tests {
             "waits for `nodes`",
         ] {
             assert_eq!(with_way(other, "--at x ", Some("9")), other);
+        }
+    }
+
+    #[test]
+    fn jobs_that_are_named_are_those_of_the_instance() {
+        let said = |text| with_path(text, "905/3");
+        for (text, told) in [
+            (
+                "waits behind job f6, which waits for 2 cores; 0 are free now",
+                "waits behind job 905/3/f6, which waits for 2 cores; 0 are free now",
+            ),
+            (
+                "waits for jobs f6, f7 and 2 of others, making room",
+                "waits for jobs 905/3/f6, f7 and 2 of others, making room",
+            ),
+            ("waits for the job of fred", "waits for the job of fred"),
+            ("job 7 failed; from f6 on", "job 7 failed; from f6 on"),
+        ] {
+            assert_eq!(said(text), told.replace(" f7", " 905/3/f7"));
         }
     }
 

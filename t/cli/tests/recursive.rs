@@ -43,6 +43,27 @@ fn start() -> anyhow::Result<Instance> {
 }
 
 #[test]
+fn what_is_inside_and_what_is_over_is_named_as_it_is() -> Tested {
+    with_instance(named_as_it_is)
+}
+
+fn named_as_it_is(instance: &Instance) -> Tested {
+    let id = instance.ok(&["alloc", "-n1", "-t1h", "--bg"])?;
+    instance.ok(&["--at", &id, "submit", "sleep", "600"])?;
+    let wide = instance.ok(&["--at", &id, "submit", "true"])?;
+    instance.ok(&["--at", &id, "submit", "true"])?;
+    let number = instance.row(&id)?["id"].to_string();
+    let table = instance.ok(&["jobs", "-R", "-o", "{id} {contextual_info}"])?;
+    let behind = format!("waits behind job {number}/{wide}, which");
+    assert!(table.contains(&behind), "{table}");
+    instance.ok(&["shutdown", &id])?;
+    assert_eq!(instance.code(&id)?, 0);
+    let over = instance.json(&["jobs", "--json", &id])?;
+    assert_eq!(over[0]["instance"]["stage"], "over", "{over}");
+    Ok(())
+}
+
+#[test]
 fn jobs_of_all_instances_are_in_one_table_with_their_paths() -> Tested {
     with_instance(table_of_all)
 }

@@ -103,6 +103,9 @@ const SHOWN: u32 = 1000;
 /// So many that are not shown are counted.
 const COUNTED: u32 = 100_000;
 
+/// So many of those that are over are asked about whether they were instances.
+const OVER_MAX: usize = 64;
+
 /// How long an instance of a queue is asked which of its jobs are instances.
 const PASSED: Duration = Duration::from_secs(1);
 
@@ -137,7 +140,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   path         with -R: of its instance; empty is the root
   instance     null, or for a job that is an instance: id, uri, statedir, stage (waiting starting
                serving away ending over), queues, summary (pending running completed failed
-               cores_used instances)
+               cores_used instances); of those that are over, of the first 64 listed
 
 Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username state_single
   status (a state, SUSPENDED, the result, or UNENDED: its instance was over before it) status_abbrev
@@ -255,12 +258,35 @@ async fn children(client: &Client) -> anyhow::Result<BTreeMap<JobId, ChildRow>> 
     }
 }
 
+/// The instances among jobs that are over, of the first of them: each is asked about alone, of what is left of it.
+async fn over(
+    client: &Client,
+    rows: &[JobRow],
+    all: &mut BTreeMap<JobId, ChildRow>,
+) -> anyhow::Result<()> {
+    let over = rows.iter().filter(|row| row.state == JobState::Inactive);
+    for row in over.take(OVER_MAX) {
+        let request = ChildrenRequest {
+            job: Some(row.id),
+            ..ChildrenRequest::default()
+        };
+        match client.call::<Children>(&request).await {
+            Ok(found) => all.extend(found.into_iter().map(|child| (child.job, child))),
+            // It is no instance, or another user's.
+            Err(ClientError::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// The same, with jobs of queues that are instances where they run.
 async fn children_and_passed(
     client: &Client,
     rows: &[JobRow],
 ) -> anyhow::Result<BTreeMap<JobId, ChildRow>> {
     let mut all = children(client).await?;
+    over(client, rows, &mut all).await?;
     let runs = |row: &&JobRow| row.state == JobState::Run && !row.queue.is_empty();
     let queues: BTreeSet<&str> = rows
         .iter()

@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::{Args, SHOWN, children, instance, question, tell_stats};
+use super::{Args, SHOWN, children, instance, over, question, tell_stats};
 use crate::field::{Format, Scene};
+use crate::hints::with_path;
 use crate::ids::Spelling;
 use crate::listing::{Question, to_json};
 use crate::names::Users;
@@ -202,7 +203,9 @@ async fn part(path: String, branch: &Branch, question: &Question) -> Part {
             true => question.unknown(&client).await?,
             false => None,
         };
-        anyhow::Ok((rows, children(&client).await?, unknown))
+        let mut all = children(&client).await?;
+        over(&client, &rows, &mut all).await?;
+        anyhow::Ok((rows, all, unknown))
     });
     match asked.await {
         Ok(Ok(found)) => (part.rows, part.children, part.unknown) = found,
@@ -212,12 +215,16 @@ async fn part(path: String, branch: &Branch, question: &Question) -> Part {
     part
 }
 
-/// Commands that reasons name lead to the instance that says so, by its path from the root.
+/// Commands that reasons name lead to the instance that says so, by its path from the root, and jobs are named as the
+/// rows are.
 fn hint(global: &Global, parts: &mut [Part]) {
     for part in parts.iter_mut() {
         let path = (!part.path.is_empty()).then(|| format!("/{}", part.path));
         for row in &mut part.rows {
             row.reason = global.hinted_in(&row.reason, path.as_deref());
+            if !part.path.is_empty() {
+                row.reason = with_path(&row.reason, &part.path);
+            }
         }
     }
 }
