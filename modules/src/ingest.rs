@@ -392,8 +392,9 @@ impl Ingest {
                 "urgency: {given} given, allowed are 0 to 31"
             )));
         }
-        if let Some(user) = body.on_behalf {
-            self.may_submit_as(user, request)?;
+        match body.on_behalf {
+            Some(user) => self.may_submit_as(user, request)?,
+            None => self.starts_tasks_of(request.uid)?,
         }
         let copies = body
             .cc
@@ -422,6 +423,18 @@ impl Ingest {
             return Ok(());
         };
         let text = format!("as: user {user} given, {why}");
+        Err(Refusal::new(Code::Denied, text))
+    }
+
+    /// Whether root's own jobs are started, whom every instance lets in: one of a user's starts his alone.
+    fn starts_tasks_of(&self, user: u32) -> Result<(), Refusal> {
+        if user != HOST_ADMIN || self.owner == HOST_ADMIN {
+            return Ok(());
+        }
+        let owner = self.owner;
+        let text = format!(
+            "as: none given by user {user}; allowed is {owner}: this instance starts tasks of user {owner} only"
+        );
         Err(Refusal::new(Code::Denied, text))
     }
 

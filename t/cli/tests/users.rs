@@ -85,7 +85,14 @@ fn a_plain_user_serves_himself_and_user_0() -> Tested {
     own.env("EDDY_URI", uri);
     let refused = Running::start(own)?.wait()?;
     let line = refused.err.trim();
-    assert!(line.contains("starts tasks of user"), "{line}");
+    let allowed = format!(
+        "as: none given by user 0; allowed is {ann}: this instance starts tasks of user {ann} only"
+    );
+    assert!(line.ends_with(&allowed), "{line}");
+    let mut all = root.eddy(&["jobs", "-aA", "-n", "-o", "{user}"]);
+    all.env("EDDY_URI", uri);
+    let all = Running::start(all)?.wait()?.ok()?;
+    assert_eq!(all.lines().count(), 1, "it was not taken: {all}");
     // The only one that she has is not ended by who did not name it.
     let mut unnamed = site.eddy(&root, ANN, &["shutdown"]);
     unnamed.env_remove("EDDY_URI");
