@@ -1,8 +1,8 @@
 //! Gangs: where all members of one go at once.
 //!
-//! Asked by the occupancy where it asks `placement` for a job alone, and by ingest whether a gang ever fits. Members are tried in the order of
-//! their numbers, each on what those before it left; those that fit nowhere are left out as long as
-//! enough are in. It knows no times.
+//! Asked by the occupancy where it asks `placement` for a job alone, and by ingest whether a gang ever fits. Members
+//! are tried in the order of their numbers, each on what those before it left; those that fit nowhere are left out as
+//! long as enough are in. It knows no times.
 
 use std::sync::Arc;
 

@@ -142,6 +142,16 @@ pub fn singles<T: AsRef<str>>(texts: &[T]) -> Vec<(&str, JobId)> {
         .collect()
 }
 
+/// Where a job stands among what these texts name, in the order in which they were given.
+pub fn place<T: AsRef<str>>(texts: &[T], job: JobId) -> usize {
+    let mut parts = texts
+        .iter()
+        .flat_map(|text| text.as_ref().split([',', ' ']))
+        .filter(|text| !text.is_empty());
+    let names = |text: &str| range(text).is_ok_and(|(first, last)| first <= job && job <= last);
+    parts.position(names).unwrap_or(usize::MAX)
+}
+
 fn range(text: &str) -> anyhow::Result<(JobId, JobId)> {
     let ends = text.split_once("..").or_else(|| text.split_once('-'));
     let Some((first, last)) = ends else {

@@ -144,7 +144,7 @@ fn what_would_be_is_told_and_advice_that_is_followed_starts_the_job() -> Tested 
     let text = instance.ok(&["why", &long])?;
     assert!(text.contains("  sooner: with -t "), "{text}");
     let supposed = instance.ok(&["why", &head, "--if", "slots=1,time=2m"])?;
-    let expected = "  if:     it asked for -n 1 -t 2m\n  start:  at once\n";
+    let expected = "  if:     it asked for 1 slot -t 2m\n  start:  at once\n";
     assert!(supposed.contains(expected), "{supposed}");
     let never = instance.ok(&["why", &head, "--if", "slots=5"])?;
     let expected = "  reason: asks for 5 cores; the instance has 4\n  start:  never: the instance does not have that";

@@ -1,6 +1,7 @@
 //! `eddy why`: why a job is where it is, and when it would start.
 
 mod ended;
+mod others;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,13 +13,12 @@ use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Basis, Estimate, Explained, Lent, Moved, Mover, Reason, Suppose};
-use eddy_wire::preempt::{Mode, Shrink};
+use eddy_wire::plan::{Basis, Estimate, Explained, Reason, Suppose};
 use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::services::queue::{List, QueueRow};
 use eddy_wire::services::sched::{Becomes, Bounded};
 use eddy_wire::suspension::Standing;
-use eddy_wire::time::{Span, Time};
+use eddy_wire::time::Time;
 use serde_json::{Value, json};
 
 use crate::explained::{bounds, supposed, turn};
@@ -31,6 +31,7 @@ use crate::table::escaped;
 use crate::verbs::policy;
 use crate::verbs::queue::UNHEARD_AFTER;
 use crate::{output, suppose, when};
+use others::{gives, not_lent, preempted, said};
 
 /// Tell why jobs wait, and when they would start
 ///
@@ -105,13 +106,14 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             jobs: jobs.clone(),
             ..Question::default()
         };
-        let mut rows = question.rows(&client).await?;
+        let (mut rows, told) = asked(&client, &question, &suppose).await?;
+        rows.sort_by_cached_key(|row| (ids::place(ids, row.id), row.id));
         let code = known("why", ids, &rows);
         let spelling = Spelling::of_locale();
         let shows = |job| global.command("job attach", &spelling.show(job));
         let told = Told {
             ended: ended::told_of(&client, &rows, shows).await?,
-            ..told_of(&client, &rows, &suppose).await?
+            ..told
         };
         let users = Users::read();
         let waits = |row: &JobRow| told.waiting.contains_key(&row.id);
@@ -212,6 +214,35 @@ impl Told {
         let bound = self.bounds.get(&one.job);
         bound.filter(|_| never(&one.reason).is_none())
     }
+}
+
+/// How often it is asked about jobs of which nothing was told.
+const ASKED_MAX: usize = 4;
+
+/// The rows of jobs, and what is said of those that wait. Who begins between the two questions waited by the one and
+/// was not there by the other: then both are asked again.
+async fn asked(
+    client: &Client,
+    question: &Question,
+    suppose: &Suppose,
+) -> anyhow::Result<(Vec<JobRow>, Told)> {
+    let mut asked = 0;
+    loop {
+        let rows = question.rows(client).await?;
+        let told = told_of(client, &rows, suppose).await?;
+        asked += 1;
+        if asked == ASKED_MAX || !rows.iter().any(|row| is_between(row, &told)) {
+            return Ok((rows, told));
+        }
+    }
+}
+
+/// Whether only a planner knows why one waits, and said nothing of it.
+fn is_between(row: &JobRow, told: &Told) -> bool {
+    let left = [Reason::New, Reason::Turn { job: row.id }].map(|reason| reason.to_string());
+    row.state == JobState::Sched
+        && !told.waiting.contains_key(&row.id)
+        && left.contains(&row.reason)
 }
 
 /// Those that wait, explained.
@@ -429,38 +460,6 @@ fn advised(row: &JobRow, sharing: Sharing, advice: &Suppose) -> String {
     format!("{options} -n {}{whole}", tasks.max(u64::from(nodes)))
 }
 
-/// That a start was promised which was moved, and for what.
-fn said(moved: Moved, spelling: Spelling) -> String {
-    let from = when::local(moved.from);
-    let why = match moved.by {
-        Mover::Job { job } => format!("job {} came before it", spelling.show(job)),
-        Mover::Another => "a job came before it".to_owned(),
-        Mover::ExtensionOfAnother => "a job was given more time".to_owned(),
-        Mover::Nodes => "nodes that it was to have went out of service".to_owned(),
-        Mover::Extension { job } => {
-            format!("job {} was given more time", spelling.show(job))
-        }
-        Mover::Overrun => "what runs ends later than was planned".to_owned(),
-    };
-    format!("  moved:  was promised a start by {from}; {why}")
-}
-
-/// Which nodes it is not given, since its limit is longer than they are lent.
-fn not_lent(lent: &Lent) -> String {
-    let to = match lent.most {
-        Span::ZERO => "no jobs of other queues".to_owned(),
-        most => format!(
-            "jobs of other queues with a limit of at most {}",
-            when::short(most)
-        ),
-    };
-    format!(
-        "  lent:   ranks {} are the home of {}, which lends them to {to} (lend_max)",
-        lent.ranks,
-        escaped(&lent.instance)
-    )
-}
-
 /// Why no end of another job would let it start, where that is so.
 fn never(reason: &Reason) -> Option<&'static str> {
     match reason {
@@ -478,37 +477,21 @@ fn never(reason: &Reason) -> Option<&'static str> {
     }
 }
 
-/// For whom an attempt ended, or gave its cores, the last time.
-fn preempted(row: &JobRow, spelling: Spelling) -> Option<String> {
-    let last = row.preempted.as_ref()?;
-    let times = match (last.preemption.mode, row.preemptions) {
-        (Mode::Suspend, _) => "it gave its cores the last time".to_owned(),
-        (Mode::Requeue | Mode::Cancel, 1) => "once".to_owned(),
-        (Mode::Requeue | Mode::Cancel, times) => format!("{times} times, the last"),
-    };
-    Some(format!(
-        "  preempted: {times} at {} for job {}: {}",
-        when::local(last.t),
-        spelling.show(last.preemption.by),
-        escaped(&last.preemption.why)
-    ))
-}
-
-/// Which nodes it is to give while it goes on, by when, and for whom.
-fn gives(one: &Shrink, spelling: Spelling) -> String {
-    let by = one.by.map(|by| format!(" for job {}", spelling.show(by)));
-    format!(
-        "  gives: ranks {} by {}{}: {}",
-        one.ranks,
-        when::local(one.until),
-        by.unwrap_or_default(),
-        escaped(&one.why)
-    )
-}
-
 /// What is supposed, in words; `policy` as it was named.
 fn condition(suppose: &Suppose, policy: &str) -> String {
-    let asked = suppose::options(suppose);
+    // Slots are no option: -n counts tasks, of which one may have several.
+    let slots = suppose.slots.map(|slots| match slots {
+        1 => "1 slot".to_owned(),
+        slots => format!("{slots} slots"),
+    });
+    let rest = suppose::options(&Suppose {
+        slots: None,
+        ..suppose.clone()
+    });
+    let words = slots
+        .into_iter()
+        .chain(Some(rest).filter(|rest| !rest.is_empty()));
+    let asked = words.collect::<Vec<String>>().join(" ");
     match (&suppose.policy, asked.is_empty()) {
         (None, _) => format!("it asked for {asked}"),
         (Some(_), true) => format!("policy {policy} were obeyed"),
