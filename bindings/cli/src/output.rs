@@ -54,6 +54,25 @@ pub fn is_reader_gone(error: &anyhow::Error) -> bool {
     error.chain().any(gone)
 }
 
+/// Whether nobody reads standard output any more, where that can be told without writing.
+///
+/// # Errors
+/// That nobody does, as a write would end.
+pub fn is_read() -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let out = io::stdout();
+    let mut asked = [PollFd::new(&out, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut asked, Some(&now))?;
+    match asked[0].revents().contains(PollFlags::ERR) {
+        true => Err(io::ErrorKind::BrokenPipe.into()),
+        false => Ok(()),
+    }
+}
+
 /// A text without line breaks and other control characters.
 pub fn one_line(text: &str) -> String {
     let line = text

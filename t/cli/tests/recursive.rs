@@ -2,6 +2,7 @@
 
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
+use eddy_cli_tests::program;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -49,13 +50,23 @@ fn what_is_inside_and_what_is_over_is_named_as_it_is() -> Tested {
 
 fn named_as_it_is(instance: &Instance) -> Tested {
     let id = instance.ok(&["alloc", "-n1", "-t1h", "--bg"])?;
-    instance.ok(&["--at", &id, "submit", "sleep", "600"])?;
+    let first = instance.ok(&["--at", &id, "submit", "sleep", "600"])?;
     let wide = instance.ok(&["--at", &id, "submit", "true"])?;
-    instance.ok(&["--at", &id, "submit", "true"])?;
+    let last = instance.ok(&["--at", &id, "submit", "true"])?;
     let number = instance.row(&id)?["id"].to_string();
     let table = instance.ok(&["jobs", "-R", "-o", "{id} {contextual_info}"])?;
     let behind = format!("waits behind job {number}/{wide}, which");
     assert!(table.contains(&behind), "{table}");
+    // In the order in which they are named; of the instance itself what is left is told.
+    let why = instance.ok(&["--at", &id, "why", &last, &first, &wide])?;
+    let told = why.lines().filter_map(|line| line.strip_prefix("job "));
+    let told: Vec<&str> = told.filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(told, [&last, &first, &wide]);
+    let left = instance.ok(&["tree", "-n", &id])?;
+    assert!(left.contains(" 1h") || left.contains("59"), "{left}");
+    let watch = format!("{} tree --watch | head -n 1", program::eddy()?.display());
+    let heading = instance.ok(&["run", "sh", "-c", &watch])?;
+    assert!(heading.starts_with("INSTANCE"), "{heading}");
     instance.ok(&["shutdown", &id])?;
     assert_eq!(instance.code(&id)?, 0);
     let over = instance.json(&["jobs", "--json", &id])?;

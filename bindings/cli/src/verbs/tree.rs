@@ -178,6 +178,8 @@ async fn watch(gatherer: &Arc<Gatherer>, args: &Args) -> anyhow::Result<u8> {
             _ = interrupts.recv() => return Ok(0),
             () = tokio::time::sleep(DRAWN_AT_MOST) => {}
         }
+        // Where nothing changes nothing is written by which that would show.
+        output::is_read()?;
         tokio::select! {
             _ = interrupts.recv() => return Ok(0),
             _ = changes.recv() => {}

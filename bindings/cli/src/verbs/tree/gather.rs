@@ -119,6 +119,7 @@ impl Gatherer {
                 branch.nodes = facts.nodes;
                 branch.cores = facts.cores;
                 branch.summary = facts.summary;
+                branch.until = facts.until;
             }
             let live = facts.children.into_iter();
             let live = live.filter(|row| row.stage != Stage::Over);
@@ -230,6 +231,8 @@ struct Facts {
     nodes: u64,
     cores: u64,
     summary: Summary,
+    /// When it ends by its limit.
+    until: Option<Time>,
     children: Vec<ChildRow>,
 }
 
@@ -240,6 +243,7 @@ async fn child_facts(client: &Client) -> anyhow::Result<Facts> {
         nodes: 0,
         cores: 0,
         summary: Summary::default(),
+        until: None,
         children: children(client).await?,
     })
 }
@@ -260,6 +264,7 @@ async fn first_facts(client: &Client) -> anyhow::Result<Facts> {
             .filter(|node| !node.is_empty())
             .count() as u64,
         cores: resources.all.ncores() as u64,
+        until: Some(Time(resources.all.expiration)).filter(|until| *until > Time(0)),
         ..child_facts(client).await?
     };
     let active = Question {
