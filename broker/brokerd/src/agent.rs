@@ -9,6 +9,7 @@
 pub mod following;
 pub mod guest;
 pub mod hosts;
+mod left;
 
 use std::fs::DirBuilder;
 use std::io;

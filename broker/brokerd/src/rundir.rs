@@ -152,6 +152,11 @@ pub fn place_rank(
         .or_else(|error| in_state(statedir, error))
 }
 
+/// The directory that holds that of a rank of this user's, who has no other by his environment, and its name there.
+pub fn rank_of(user: u32, instance: &str, rank: u32) -> (PathBuf, String) {
+    (parent(None, user), format!("{}-{rank}", name(instance)))
+}
+
 /// The same beside the run directory in which this instance is reached; `None`
 /// where others could put something, as when an administrator chose it.
 fn place_beside(uri: &str, instance: &str) -> Option<PathBuf> {

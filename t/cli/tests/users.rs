@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use eddy_cli_tests::instance::Instance;
@@ -556,6 +556,26 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
     site.ok(&instance, ANN, &["cancel", &job])?;
     site.run(&instance, ANN, &["job", "status", &job])?;
     assert!(tasks(&instance, "sh").is_empty());
+    Ok(())
+}
+
+/// The process that hosts a rank for her is within her job, so the end of that job may kill it.
+#[test]
+fn an_instance_of_a_user_over_several_nodes_leaves_no_run_directory() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = site(&["--size=4", "--cores=2"])?;
+    for _ in 0..6 {
+        let alloc = ["alloc", "-N3", "-n3", "--exclusive", "true"];
+        site.ok(&instance, ANN, &alloc)?;
+    }
+    let shared = PathBuf::from(format!("/tmp/eddy-{}", site.users[ANN].uid));
+    instance.shut_down()?;
+    let left: Vec<PathBuf> = fs::read_dir(&shared)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<_>>()?;
+    assert!(left.is_empty(), "{left:?}");
     Ok(())
 }
 

@@ -23,6 +23,7 @@ use tokio::time::sleep;
 
 use super::Common;
 use super::following::Post;
+use super::left::Left;
 use crate::life::Life;
 use crate::own::Own;
 use crate::shell::leftover::Process;
@@ -42,8 +43,13 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// From TERM to KILL of a rank that is to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A start that is asked for, and where its answer goes.
-type Asked = (Command, oneshot::Sender<Result<Child, SpawnError>>);
+/// What is asked of the thread of a user, and where its answer goes.
+enum Asked {
+    /// A start.
+    Start(Command, oneshot::Sender<Result<Child, SpawnError>>),
+    /// To remove the run directory of a rank that nothing hosts any more.
+    Remove(Left, oneshot::Sender<io::Result<()>>),
+}
 
 /// The threads that start them, one for each user: a file system of a user's own can keep a thread for ever. They live
 /// as long as this process does, since the kernel ends what a thread started when it ends.
@@ -63,6 +69,21 @@ impl Starters {
         let begun = Rc::new(begun.map_err(|error| format!("cannot start a thread: {error}"))?);
         known.insert(user, Rc::clone(&begun));
         Ok(begun)
+    }
+
+    /// Removes what a rank left, after every start for that user that was asked for before.
+    async fn remove(&self, left: Left) -> Result<(), String> {
+        let user = left.user;
+        let (answer, answered) = oneshot::channel();
+        let gone = || "the thread that starts processes has ended".to_owned();
+        let asked = Asked::Remove(left, answer);
+        self.of(user)?.asked.send(asked).map_err(|_| gone())?;
+        match tokio::time::timeout(GRACE, answered).await {
+            Ok(removed) => removed
+                .map_err(|_| gone())?
+                .map_err(|error| error.to_string()),
+            Err(_) => Err(format!("not removed within {} s", GRACE.as_secs())),
+        }
     }
 }
 
@@ -84,11 +105,11 @@ impl Starter {
         std::thread::Builder::new()
             .name(format!("spawn-{user}"))
             .spawn(move || {
-                while let Ok((command, answer)) = starts.recv() {
-                    // Who asked may have gone: the process is then seen by nobody and ended.
-                    if let Err(Ok(child)) = answer.send(spawner.spawn(&command)) {
-                        let _ = reap::signal_group(child.pidfd.as_fd(), child.pid, libc::SIGKILL);
-                        let _ = reap::wait(child.pidfd.as_fd());
+                while let Ok(asked) = starts.recv() {
+                    match asked {
+                        Asked::Start(command, answer) => start(&mut spawner, &command, answer),
+                        // Who asked may have gone: it is removed all the same.
+                        Asked::Remove(left, answer) => drop(answer.send(left.remove())),
                     }
                 }
             })?;
@@ -98,7 +119,8 @@ impl Starter {
     async fn start(&self, command: Command) -> Result<Child, String> {
         let (answer, mut answered) = oneshot::channel();
         let gone = || "the thread that starts processes has ended".to_owned();
-        self.asked.send((command, answer)).map_err(|_| gone())?;
+        let asked = Asked::Start(command, answer);
+        self.asked.send(asked).map_err(|_| gone())?;
         loop {
             tokio::select! {
                 child = &mut answered => {
@@ -111,22 +133,49 @@ impl Starter {
     }
 }
 
-/// Has the rank hosted by a process of that user until told to stop.
+fn start(
+    spawner: &mut Spawner,
+    command: &Command,
+    answer: oneshot::Sender<Result<Child, SpawnError>>,
+) {
+    // Who asked may have gone: the process is then seen by nobody and ended.
+    if let Err(Ok(child)) = answer.send(spawner.spawn(command)) {
+        let _ = reap::signal_group(child.pidfd.as_fd(), child.pid, libc::SIGKILL);
+        let _ = reap::wait(child.pidfd.as_fd());
+    }
+}
+
+/// Has the rank hosted by a process of that user until told to stop, and leaves nothing of it.
 pub async fn host_as(
     user: u32,
     post: Post,
+    common: &Common,
+    starters: &Starters,
+    stop: oneshot::Receiver<()>,
+) {
+    host_until(user, &post, common, starters, stop).await;
+    // That process has the marker of its job: where the job's end has the shell of this node end what is within it,
+    // it is killed, with its sockets there. The shell does not follow what a user's state directory says.
+    let left = Left::of_rank(user, &post.instance, post.node);
+    if let Err(why) = starters.remove(left).await {
+        tracing::warn!(
+            instance = post.instance,
+            user,
+            "the run directory of a rank stays: {why}"
+        );
+    }
+}
+
+async fn host_until(
+    user: u32,
+    post: &Post,
     common: &Common,
     starters: &Starters,
     mut stop: oneshot::Receiver<()>,
 ) {
     let (instance, rank) = (post.instance.clone(), post.rank.0);
     loop {
-        let begun = async {
-            starters
-                .of(user)?
-                .start(command(user, &post, common)?)
-                .await
-        };
+        let begun = async { starters.of(user)?.start(command(user, post, common)?).await };
         let begun = tokio::select! {
             begun = begun => begun,
             // What is begun all the same is seen by nobody and ended.
