@@ -9,7 +9,7 @@ use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::gang::{ATTRIBUTE, MEMBERS_MAX};
 use eddy_wire::grace;
 use eddy_wire::id::JobIdError;
-use eddy_wire::idset::Idset;
+use eddy_wire::idset::{ID_MAX, Idset, IdsetError};
 use eddy_wire::jobspec::{DEPENDENCIES_MAX, Environment, Jobspec};
 use eddy_wire::time::{MICROS, Time};
 use serde_json::{Value, json};
@@ -301,9 +301,12 @@ pub fn array(text: &str) -> Result<Array, String> {
         let (range, step) = part.split_once(':').unwrap_or((part, "1"));
         let step: Option<usize> = step.parse().ok().filter(|step| *step > 0);
         let step = step.ok_or("behind : is no step; allowed are 1 and more")?;
-        let range: Idset = range
-            .parse()
-            .map_err(|_| format!("`{part}` is not N, N-M or N-M:STEP"))?;
+        let range: Idset = range.parse().map_err(|error| match error {
+            IdsetError::TooLarge { .. } => {
+                format!("`{part}` has a number that is too large; allowed are 0 to {ID_MAX}")
+            }
+            _ => format!("`{part}` is not N, N-M or N-M:STEP"),
+        })?;
         if range.is_empty() || range.len() > ARRAY_MAX {
             return Err(format!(
                 "`{part}` names {} numbers; allowed are 1 to {ARRAY_MAX}",
@@ -494,6 +497,11 @@ mod tests {
         for wrong in ["", "x", "1-", "0-9:0", "0-9%0", "0-9%", "0-9:x"] {
             assert!(array(wrong).is_err(), "{wrong}");
         }
+        let large = array("0-4294967295:4294967295").expect_err("too large");
+        assert!(
+            large.ends_with("too large; allowed are 0 to 2147483647"),
+            "{large}"
+        );
         let mut environment = Environment::new();
         array("2-10:4")
             .expect("an array")
