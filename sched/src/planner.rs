@@ -55,7 +55,6 @@ use std::sync::Arc;
 
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::Work;
 use eddy_wire::plan::{Delta, Outcome, Owner, Question, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
@@ -505,14 +504,11 @@ impl Planner {
     }
 
     fn propose(&mut self, job: JobId, set: Arc<ResourceSet>, until: Time) -> Arc<ResourceSet> {
-        let want = &self.waiting[&job].want;
-        // What a declared instance holds is nobody's, also before it is recorded that it does.
-        let is_nobodys = matches!(want.request.work, Work::Instance { name: Some(_) });
-        let owner = (!is_nobodys).then(|| want.owner.clone());
+        let owner = self.waiting[&job].want.owner.clone();
         let since = self.since(&set);
         let held = Arc::clone(&set);
         self.hold(
-            (job, owner),
+            (job, Some(owner)),
             (held, Some(since), until),
             Certainty::Proposed,
         );

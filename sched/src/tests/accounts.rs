@@ -7,7 +7,6 @@ use std::sync::Arc;
 use eddy_wire::account::{Account, Change, Member, Name, Shares};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::{Request, Work};
 use eddy_wire::plan::{Delta, Owner, Used, Verdict, Want};
 use eddy_wire::time::{MICROS, Time};
 use fastrand::Rng;
@@ -384,37 +383,4 @@ fn who_has_no_limit_may_use_no_more_than_his_grant_says() {
     let told = planner.plan(NOW, 9).shares.expect("they were asked for");
     let planned = told.rows.iter().filter(|row| row.user == Some(7));
     assert_eq!(planned.map(|row| row.planned).sum::<f64>(), 240.0);
-}
-
-/// Of what a declared instance is proposed to hold nobody is told as of what somebody used.
-#[test]
-fn a_declared_instance_that_begins_is_charged_to_nobody() {
-    let text = "preset = \"flux\"\nusage.decay = { form = \"none\" }";
-    let mut planner = Planner::with(read(text).expect("a policy"));
-    planner.apply(Delta::Inventory(inventory(&[(4, 0, 0)])));
-    planner.apply(Delta::Up(Idset::one(0)));
-    let request = |work| Request {
-        work,
-        duration: Some(60 * MICROS),
-        ..nodes(1, 1, 4)
-    };
-    let declared = Work::Instance {
-        name: Some("batch".to_owned()),
-    };
-    let want = Want {
-        owner: Owner {
-            user: 7,
-            ..Owner::default()
-        },
-        ..Want::of(16, request(declared))
-    };
-    planner.apply(Delta::Want(JobId(1), want));
-    let outcome = planner.plan(NOW, 9);
-    assert_eq!(outcome.verdicts.len(), 1, "it begins: {outcome:?}");
-    planner.apply(Delta::Want(JobId(2), Want::of(16, request(Work::Tasks))));
-    planner.apply(Delta::Shares(1));
-    let later = Time(NOW.0 + 10 * MICROS);
-    let told = planner.plan(later, 9).shares.expect("they were asked for");
-    let of = told.rows.iter().map(|row| row.usage + row.planned);
-    assert_eq!(of.sum::<f64>(), 0.0, "{:?}", told.rows);
 }
