@@ -180,7 +180,7 @@ pub struct Limits {
     /// GPUs of running jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
-    /// Bytes of memory of running jobs, as far as nodes have memory that is known: written as a number, read also as `64G`.
+    /// Bytes of memory of running jobs, of nodes whose memory is known: written as a number, read also as `64G`.
     #[serde(with = "bytes", skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
     /// Nodes of each job.

@@ -755,7 +755,8 @@ fn memory_is_counted_as_it_is_asked_for_or_held() {
         "a",
         &with_memory(MemoryNeed::PerTask(2 << 30)),
     );
-    let text = "limit `memory` of account `a` is 8G: 6G are taken, 4G asked for (1 waits with a place)";
+    let text =
+        "limit `memory` of account `a` is 8G: 6G are taken, 4G asked for (1 waits with a place)";
     assert_eq!(why(&limits, 2), text);
     let mut grant = (*granted(2)).clone();
     let mut held = (*grant.set).clone();

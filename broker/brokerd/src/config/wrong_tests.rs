@@ -62,11 +62,11 @@ fn each_wrong_entry_of_limits_is_told_with_what_it_takes() {
     assert_eq!(
         lines(text),
         [
-            "qos[0].limits: is 7; allowed is a table of running_jobs, submitted_jobs, nodes, cores, gpus, job_nodes, job_cores, job_gpus, job_time, core_minutes, period, carry and excess",
+            "qos[0].limits: is 7; allowed is a table of running_jobs, submitted_jobs, nodes, cores, gpus, memory, job_nodes, job_cores, job_gpus, job_memory, job_time, core_minutes, period, carry and excess",
             "queue[0].max_time: is \"0\"; allowed is a duration longer than 0 such as \"5s\", or seconds",
             "queue[0].limits.carry: is 200; allowed is a whole number from 0 to 100, beside core_minutes",
             "queue[0].limits.excess: is \"maybe\"; allowed is \"hold\", \"refuse\" or \"standby\"",
-            "queue[0].limits.foo: unknown key; there are running_jobs, submitted_jobs, nodes, cores, gpus, job_nodes, job_cores, job_gpus, job_time, core_minutes, period, carry, excess",
+            "queue[0].limits.foo: unknown key; there are running_jobs, submitted_jobs, nodes, cores, gpus, memory, job_nodes, job_cores, job_gpus, job_memory, job_time, core_minutes, period, carry, excess",
             "queue[0].limits.period: is \"hour\"; allowed is \"day\", \"week\", \"month\", \"quarter\" or \"year\"",
             "queue[0].user_limits.carry: is 5; allowed is a whole number from 0 to 100, beside core_minutes",
         ]
