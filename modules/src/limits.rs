@@ -47,7 +47,8 @@ struct Count {
     nodes: u64,
     cores: u64,
     gpus: u64,
-    memory: u64,
+    /// Bytes, of which one job may ask for nearly as many as a number holds.
+    memory: u128,
     work: u128,
 }
 
@@ -463,11 +464,16 @@ impl Limits {
                 go(&mut count.nodes, cost.nodes);
                 go(&mut count.cores, cost.cores);
                 go(&mut count.gpus, cost.gpus);
-                go(&mut count.memory, cost.memory);
                 let work = cost.work.filter(|_| !beyond).unwrap_or(0);
-                match step {
-                    Step::More => count.work += work,
-                    Step::Less => count.work = count.work.saturating_sub(work),
+                let sums = [
+                    (&mut count.memory, u128::from(cost.memory)),
+                    (&mut count.work, work),
+                ];
+                for (own, by) in sums {
+                    match step {
+                        Step::More => *own += by,
+                        Step::Less => *own = own.saturating_sub(by),
+                    }
                 }
             }
         }

@@ -189,7 +189,7 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
     add(
         "memory",
         given.memory,
-        count.memory,
+        u64::try_from(count.memory).unwrap_or(u64::MAX),
         cost.memory,
         Unit::Bytes,
     );

@@ -774,6 +774,25 @@ fn memory_is_counted_as_it_is_asked_for_or_held() {
     assert!(why(&limits, 3).contains("4G are taken, 10G asked for"));
 }
 
+/// Where no memory is known so much is asked for at will; the sum of two was more than a number holds.
+#[test]
+fn all_the_memory_that_can_be_asked_for_is_counted() {
+    let mut limits = limits();
+    set(&mut limits, account("a", None, Given::default()));
+    let given = Given {
+        running_jobs: Some(9),
+        ..Given::default()
+    };
+    set(&mut limits, member("a", given));
+    let most = with_memory(MemoryNeed::PerTask(i64::MAX as u64));
+    for job in 1..=3 {
+        submit(&mut limits, job, "a", &most);
+        tell(&mut limits, 0, job, Kind::Priority(16));
+        assert_eq!(why(&limits, job), "");
+    }
+    tell(&mut limits, 1, 1, Kind::Priority(0));
+}
+
 #[test]
 fn gpus_are_counted_until_what_was_held_is_free() {
     let mut limits = limits();
