@@ -260,20 +260,19 @@ impl Line<'_> {
         })
     }
 
-    /// Limits by the keys of an account (`Grp`) or of a user (`Max`).
-    fn limits(&self, prefix: &str) -> anyhow::Result<Limits> {
-        let of = |what: &str| format!("{prefix}{what}");
-        let tres = of("TRES");
+    /// Limits of all jobs together, and of each.
+    fn limits(&self) -> anyhow::Result<Limits> {
+        const TRES: [&str; 1] = ["GrpTRES"];
         Ok(Limits {
-            running_jobs: self.number(&of("Jobs"))?,
-            submitted_jobs: match self.number(&of("SubmitJobs"))? {
-                None => self.number(&of("Submit"))?,
+            running_jobs: self.number("GrpJobs")?,
+            submitted_jobs: match self.number("GrpSubmitJobs")? {
+                None => self.number("GrpSubmit")?,
                 some => some,
             },
-            nodes: self.amount(&[&tres], "node=")?,
-            cores: self.amount(&[&tres], "cpu=")?,
-            gpus: self.amount(&[&tres], "gres/gpu=")?,
-            memory: self.memory(&[&tres])?,
+            nodes: self.amount(&TRES, "node=")?,
+            cores: self.amount(&TRES, "cpu=")?,
+            gpus: self.amount(&TRES, "gres/gpu=")?,
+            memory: self.memory(&TRES)?,
             ..self.of_each_job()?
         })
     }
@@ -359,7 +358,7 @@ impl Line<'_> {
             shares: self.shares()?,
             description: self.get("Description").unwrap_or_default().to_owned(),
             qos: self.qos(above.qos.as_ref())?,
-            limits: self.limits("Grp")?,
+            limits: self.limits()?,
         })
     }
 
@@ -382,7 +381,7 @@ impl Line<'_> {
         ];
         self.note_rest(number, KNOWN, found);
         // MaxTRES is of one job: what GrpTRES says is of all together.
-        let (all, most) = (self.limits("Grp")?, above.with(self)?);
+        let (all, most) = (self.limits()?, above.with(self)?);
         Ok(Member {
             shares: self.shares()?,
             qos: self.qos(above.qos.as_ref())?,
