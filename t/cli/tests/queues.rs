@@ -455,6 +455,9 @@ fn a_leader_that_says_nothing_is_taken_for_away_until_it_goes_on() -> Tested {
         "{}",
         asked.err
     );
+    let listed = instance.run(&["jobs", "-a", "--json"])?;
+    let untold = format!("(1) it is not known which were instances: {silent}");
+    assert!(listed.err.contains(&untold), "{}", listed.err);
     let why = instance.ok(&["why", &given])?;
     assert!(why.contains("given to queue instance a at "), "{why}");
     let status = instance.ok(&["queue", "status", "a"])?;

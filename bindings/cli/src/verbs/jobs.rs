@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use eddy_client::{Client, ClientError, Options};
+use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest};
@@ -22,7 +23,7 @@ use crate::listing::{Filter, Question, to_json};
 use crate::names::Users;
 use crate::number::{ANY, number};
 use crate::session::Global;
-use crate::table::Table;
+use crate::table::{Table, escaped};
 use crate::{output, request, when};
 
 /// List jobs
@@ -259,12 +260,14 @@ async fn children(client: &Client) -> anyhow::Result<BTreeMap<JobId, ChildRow>> 
 }
 
 /// The instances among jobs that are over, of the first of them: each is asked about alone, of what is left of it.
+/// What a queue instance that is not reached would tell is named on standard error: nobody takes it for no instance.
 async fn over(
     client: &Client,
     rows: &[JobRow],
     all: &mut BTreeMap<JobId, ChildRow>,
 ) -> anyhow::Result<()> {
     let over = rows.iter().filter(|row| row.state == JobState::Inactive);
+    let mut untold: BTreeMap<String, usize> = BTreeMap::new();
     for row in over.take(OVER_MAX) {
         let request = ChildrenRequest {
             job: Some(row.id),
@@ -272,10 +275,23 @@ async fn over(
         };
         match client.call::<Children>(&request).await {
             Ok(found) => all.extend(found.into_iter().map(|child| (child.job, child))),
-            // It is no instance, or another user's.
-            Err(ClientError::Refused(_)) => {}
+            Err(ClientError::Refused(refusal)) => {
+                // Else it is no instance, or another user's.
+                if matches!(
+                    refusal.code,
+                    Code::Unreachable | Code::NotReady | Code::Busy
+                ) {
+                    *untold.entry(refusal.text).or_default() += 1;
+                }
+            }
             Err(error) => return Err(error.into()),
         }
+    }
+    for (why, jobs) in untold {
+        let why = escaped(&why);
+        eprintln!(
+            "eddy jobs: of jobs that are over ({jobs}) it is not known which were instances: {why}"
+        );
     }
     Ok(())
 }
