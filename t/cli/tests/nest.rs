@@ -251,6 +251,30 @@ fn who_is_with_a_job_whose_instance_ends_sees_its_last_words_once() -> Tested {
 }
 
 /// Each is waited for before the next is done: what changes is drawn again, without being asked.
+/// Told to the first attempt, which did not come to its end: the next one hears it too.
+#[test]
+fn an_instance_that_is_requeued_while_it_is_shut_down_ends_all_the_same() -> Tested {
+    let instance = Instance::start(&["--cores=2", "-S", "exec.kill_grace=1s"])?;
+    let mut seen = instance.place.fifo("seen")?;
+    let _gate = instance.place.fifo("gate")?;
+    let task = "trap \"echo term >seen\" TERM; echo here >seen; while :; do read line <gate; done";
+    let script = format!("{} submit --wait sh -c '{task}'", instance.place.program());
+    let outer = instance.ok(&["batch", "-n1", "--output=none", "--wrap", &script])?;
+    assert_eq!(seen.line()?, "here");
+    let ending = instance.begin(&["shutdown", &outer])?;
+    assert_eq!(seen.line()?, "term");
+    instance.ok(&["job", "requeue", &outer])?;
+    while seen.line()? != "here" {}
+    assert_eq!(ending.wait()?.code, 0);
+    let row = instance.row(&outer)?;
+    assert_eq!(
+        (&row["state"], &row["attempt"]),
+        (&json!("INACTIVE"), &json!(2)),
+        "{row}"
+    );
+    instance.shut_down()
+}
+
 #[test]
 fn a_tree_that_is_watched_is_drawn_as_instances_come_and_go() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use eddy_client::{Client, ClientError, EndFeed};
+use eddy_client::{Client, ClientError, EndFeed, Options, Uri};
 use eddy_wire::id::JobId;
 use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::instance::{Ping, PingRequest, Pong, Shutdown, ShutdownRequest};
@@ -76,7 +76,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         match (args.background, over, watched) {
             (true, _, _) => {}
             (false, Some(job), _) => {
-                until_over(&client, &request, job.over).await?;
+                until_over(client, &request, &job.parent, (job.id, job.over)).await?;
                 if let Some(mut above) = job.above {
                     // Whoever leads there may be away: it is over all the same.
                     let _ = tokio::time::timeout(ABOVE_AFTER_MAX, above.next()).await;
@@ -116,20 +116,24 @@ async fn lacked(client: &Client) -> String {
 }
 
 /// Waits for the end of the job. A leader that dies as it ends is started again by its shell and
-/// knows nothing of it: it is told again.
+/// knows nothing of it, nor does one of a next attempt, that is elsewhere: it is told again.
 async fn until_over(
-    client: &Client,
+    client: Client,
     request: &ShutdownRequest,
-    mut over: EndFeed,
+    parent: &Client,
+    (job, mut over): (JobId, EndFeed),
 ) -> anyhow::Result<()> {
     let mut over = std::pin::pin!(over.next());
+    let mut client = client;
     loop {
         let again = async {
             tokio::time::sleep(AGAIN_AFTER).await;
+            if let Some(there) = moved(parent, job, client.uri()).await {
+                client = there;
+            }
             // One that is ending refuses, one that has ended does not answer: the job tells.
-            let _ = client
-                .call_once::<Shutdown>(request, bytes::Bytes::new())
-                .await;
+            let call = client.call_once::<Shutdown>(request, bytes::Bytes::new());
+            let _ = tokio::time::timeout(AGAIN_AFTER, call).await;
         };
         tokio::select! {
             ended = &mut over => {
@@ -141,8 +145,27 @@ async fn until_over(
     }
 }
 
+/// The instance of a job where it is now, if that is another place.
+async fn moved(parent: &Client, job: JobId, known: &Uri) -> Option<Client> {
+    let request = ChildrenRequest {
+        job: Some(job),
+        ..ChildrenRequest::default()
+    };
+    let asked = parent.call_once::<Children>(&request, bytes::Bytes::new());
+    let (rows, _) = tokio::time::timeout(AGAIN_AFTER, asked).await.ok()?.ok()?;
+    let uri: Uri = rows.first()?.uri.as_ref()?.parse().ok()?;
+    if uri == *known {
+        return None;
+    }
+    let options = Options { wait: AGAIN_AFTER };
+    Client::connect(&uri, options).await.ok()
+}
+
 /// The job that an instance is.
 struct Job {
+    id: JobId,
+    /// The instance around.
+    parent: Client,
     /// Its end in the instance around.
     over: EndFeed,
     /// The same where that is one of a queue: whoever submits there asks the instance around it, which knows
@@ -155,11 +178,13 @@ async fn job_of(global: &Global, pong: &Pong) -> anyhow::Result<Option<Job>> {
     let Some(parent) = &pong.parent else {
         return Ok(None);
     };
-    let job = number(pong)?;
+    let id = number(pong)?;
     let parent = Client::connect_told(&parent.parse()?, global.options(), told).await?;
     Ok(Some(Job {
-        over: EndFeed::of(&parent, JobSet::one(job))?,
-        above: above(global, &parent, job).await,
+        id,
+        over: EndFeed::of(&parent, JobSet::one(id))?,
+        above: above(global, &parent, id).await,
+        parent,
     }))
 }
 
