@@ -265,10 +265,11 @@ fn settle(
 }
 
 /// Waits until every job of the root and of its queue instances is over, but for those that are
-/// the queue instances; all their rows.
+/// the queue instances; all their rows, those of the root last: what is left of a job that was passed on
+/// its queue instance tells, which has to be there.
 fn all_over(instance: &Instance, names: &[&str], until: Instant) -> anyhow::Result<Vec<Value>> {
     let mut all = Vec::new();
-    for place in [None].into_iter().chain(names.iter().map(Some)) {
+    for place in names.iter().map(Some).chain([None]) {
         loop {
             let rows = listed(instance, place.copied());
             let open: Vec<Value> = rows.as_ref().map_or_else(
@@ -392,9 +393,11 @@ fn starts_as_it_was(instance: &Instance, shape: &Shape, rows: &[Value]) -> anyho
     instance
         .start_again()
         .context("the start after the shutdown")?;
+    let names = shape.names();
+    let until = Instant::now() + QUIET_WITHIN;
+    all_over(instance, &names, until).context("after a start")?;
     let now = all_rows(instance)?;
     let over = rows.iter().filter(|row| row["state"] == "INACTIVE");
-    let names = shape.names();
     for row in over {
         let id = &row["id"];
         // A queue instance tells of what was passed to it by its own clock.
