@@ -496,10 +496,14 @@ impl Rows {
         while self.late.pop_front_if(is_written).is_some() {}
     }
 
-    /// Those of jobs whose end is durable.
+    /// Those of jobs whose end is durable; of one that was passed to this instance once more, its last.
     fn over(&self, durable: u64) -> Vec<Arc<Finished>> {
         let over = self.late.iter().filter(|late| late.record <= durable);
-        over.map(|late| Arc::clone(&late.finished)).collect()
+        let mut seen = HashSet::new();
+        let last = over.rev().filter(|late| seen.insert(late.finished.id));
+        let mut rows: Vec<_> = last.map(|late| Arc::clone(&late.finished)).collect();
+        rows.reverse();
+        rows
     }
 }
 
@@ -579,5 +583,39 @@ pub fn finished(over: &Over, key: Uuid) -> Finished {
         t_inactive: row.t_inactive.unwrap_or(row.t_submit).0,
         events: over.seqs.iter().map(|seq| seq.0).collect(),
         row: json::to_string(row),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(id: u64, events: &[u64]) -> Finished {
+        Finished {
+            id,
+            user: 0,
+            key: [0; 16],
+            name: String::new(),
+            result: "completed".to_owned(),
+            t_submit: 0,
+            t_inactive: 0,
+            events: events.to_vec(),
+            row: "{}".to_owned(),
+        }
+    }
+
+    /// Its rows may both be on their way to the journal, which keeps the last.
+    #[test]
+    fn a_job_that_came_twice_is_over_as_it_was_last() {
+        let mut rows = Rows::default();
+        rows.put(1, finished(7, &[1, 2]));
+        rows.put(2, finished(8, &[3]));
+        rows.put(3, finished(7, &[4, 5]));
+        let told = |durable| {
+            let over = rows.over(durable).into_iter();
+            over.map(|row| (row.id, row.events[0])).collect::<Vec<_>>()
+        };
+        assert_eq!(told(2), [(7, 1), (8, 3)]);
+        assert_eq!(told(3), [(8, 3), (7, 4)]);
     }
 }
