@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use eddy_wire::account::Name;
 use eddy_wire::event::Submit;
 use eddy_wire::job::Job;
+use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::job::{JobEnd, JobRow};
 use eddy_wire::suspension::Standing;
@@ -61,6 +62,7 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         preemptions: job.preemptions,
         preempted: job.preempted.clone(),
         gives: job.shrinking.open().to_vec(),
+        is_instance: matches!(spec.request.work, Work::Instance { .. }),
     }
 }
 

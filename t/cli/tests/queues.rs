@@ -443,7 +443,9 @@ fn a_leader_that_says_nothing_is_taken_for_away_until_it_goes_on() -> Tested {
     fs::write(&config, beating)?;
     let state = place.path().join("state");
     let instance = Instance::start_in(place, state, &["--cores=2", "--config", &config])?;
-    instance.ok(&["run", "-q", "a", "true"])?;
+    let over = ["batch", "-n1", "-q", "a", "--output=none", "--wrap", "true"];
+    let over = instance.ok(&over)?;
+    instance.ok(&["wait", &over])?;
     let leader = leader_of(&state_of(&instance, "a")?)?;
     leader.signal(Signal::STOP)?;
     let given = instance.submit(&["-q", "a", "true"])?;
@@ -456,7 +458,8 @@ fn a_leader_that_says_nothing_is_taken_for_away_until_it_goes_on() -> Tested {
         asked.err
     );
     let listed = instance.run(&["jobs", "-a", "--json"])?;
-    let untold = format!("(1) it is not known which were instances: {silent}");
+    let untold =
+        format!("eddy jobs: what is left of instances that are over (1) is not known: {silent}");
     assert!(listed.err.contains(&untold), "{}", listed.err);
     let why = instance.ok(&["why", &given])?;
     assert!(why.contains("given to queue instance a at "), "{why}");

@@ -40,6 +40,7 @@ fn row() -> JobRow {
         preemptions: 0,
         preempted: None,
         gives: Vec::new(),
+        is_instance: false,
     }
 }
 

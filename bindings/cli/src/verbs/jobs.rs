@@ -104,8 +104,8 @@ const SHOWN: u32 = 1000;
 /// So many that are not shown are counted.
 const COUNTED: u32 = 100_000;
 
-/// So many of those that are over are asked about whether they were instances.
-const OVER_MAX: usize = 64;
+/// So many instances that are over are asked about what is left of them.
+const OVER_MAX: usize = 1000;
 
 /// How long an instance of a queue is asked which of its jobs are instances.
 const PASSED: Duration = Duration::from_secs(1);
@@ -141,7 +141,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   path         with -R: of its instance; empty is the root
   instance     null, or for a job that is an instance: id, uri, statedir, stage (waiting starting
                serving away ending over), queues, summary (pending running completed failed
-               cores_used instances); of those that are over, of the first 64 listed
+               cores_used instances); of those that are over, of the first 1000 listed
 
 Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username state_single
   status (a state, SUSPENDED, the result, or UNENDED: its instance was over before it) status_abbrev
@@ -259,14 +259,15 @@ async fn children(client: &Client) -> anyhow::Result<BTreeMap<JobId, ChildRow>> 
     }
 }
 
-/// The instances among jobs that are over, of the first of them: each is asked about alone, of what is left of it.
+/// The instances that are over, the first of them: each is asked about alone, of what is left of it.
 /// What a queue instance that is not reached would tell is named on standard error: nobody takes it for no instance.
 async fn over(
     client: &Client,
     rows: &[JobRow],
     all: &mut BTreeMap<JobId, ChildRow>,
 ) -> anyhow::Result<()> {
-    let over = rows.iter().filter(|row| row.state == JobState::Inactive);
+    let is_over = |row: &&JobRow| row.is_instance && row.state == JobState::Inactive;
+    let over = rows.iter().filter(is_over);
     let mut untold: BTreeMap<String, usize> = BTreeMap::new();
     for row in over.take(OVER_MAX) {
         let request = ChildrenRequest {
@@ -276,7 +277,7 @@ async fn over(
         match client.call::<Children>(&request).await {
             Ok(found) => all.extend(found.into_iter().map(|child| (child.job, child))),
             Err(ClientError::Refused(refusal)) => {
-                // Else it is no instance, or another user's.
+                // Else it never said hello, or is another user's.
                 if matches!(
                     refusal.code,
                     Code::Unreachable | Code::NotReady | Code::Busy
@@ -290,7 +291,7 @@ async fn over(
     for (why, jobs) in untold {
         let why = escaped(&why);
         eprintln!(
-            "eddy jobs: of jobs that are over ({jobs}) it is not known which were instances: {why}"
+            "eddy jobs: what is left of instances that are over ({jobs}) is not known: {why}"
         );
     }
     Ok(())

@@ -80,6 +80,7 @@ fn job(job: u64, result: Option<JobResult>, reason: &str) -> JobRow {
         preemptions: 0,
         preempted: None,
         gives: Vec::new(),
+        is_instance: false,
     }
 }
 

@@ -90,4 +90,7 @@ pub struct JobRow {
     /// Nodes that it is to give for the sake of others while it goes on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gives: Vec<Shrink>,
+    /// Whether it is an instance; rows that earlier releases wrote of ended jobs do not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_instance: bool,
 }

@@ -89,6 +89,7 @@ fn row(queue: &str) -> JobRow {
         preemptions: 0,
         preempted: None,
         gives: Vec::new(),
+        is_instance: false,
     }
 }
 
