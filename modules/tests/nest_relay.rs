@@ -2,12 +2,13 @@
 
 use crate::nest_stand::*;
 use bytes::Bytes;
-use eddy_broker::effect::{ParentWord, ToParent};
+use eddy_broker::effect::{ParentWord, Query, ToParent};
 use eddy_broker::{Arrival, ClientId, Effect};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{IdBlock, Kind};
+use eddy_wire::filter::{Filter, OnFailure};
 use eddy_wire::id::{Attempt, JobId};
-use eddy_wire::message::{Message, Type};
+use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
     AnswerKind, AnswerRequest, ChildOf, Children, ChildrenRequest, FromParent, ID_BLOCK, Ids,
@@ -416,6 +417,40 @@ fn one_key_is_not_used_for_a_job_of_its_own_and_one_of_its_parent_s_at_once() {
         let effects = stand.call::<Submit>(CLIENT, 0, &other);
         assert_eq!(told(&effects, CLIENT)[0].body["code"], "conflict");
     }
+}
+
+#[test]
+fn the_key_of_one_of_its_own_that_is_looked_at_is_not_handed_up() {
+    let own = submit_request(START, 1, json!({"beside": true}));
+    let mut others = submit_request(START, 1, json!({}));
+    others.key = own.key;
+    let mut filtered = settings();
+    filtered.place.name = Some("batch".to_owned());
+    filtered.filters = vec![Filter {
+        name: "first".parse().expect("a name"),
+        command: vec!["first".to_owned()],
+        timeout: Span::seconds(1),
+        on_failure: OnFailure::Refuse,
+    }];
+    let mut stand = Stand::new(&filtered);
+    let effects = stand.call::<Submit>(CLIENT, 0, &own);
+    assert_eq!(told(&effects, CLIENT), [], "a filter looks at it");
+    let told_of = stand.ask::<Submit>(CLIENT, 0, &others);
+    assert_eq!(told_of.body["code"], "conflict");
+
+    // A key older than the leader is looked up in the journal, which takes its time.
+    filtered.filters.clear();
+    let mut stand = Stand::new(&filtered).again(&filtered);
+    let mut say = |tag, body: &_| {
+        let mut message = Message::request(Submit::TOPIC, tag, body);
+        message.roles = Roles::OWNER;
+        let arrival = Arrival::Message(ClientId(CLIENT), message);
+        stand.broker.handle(stand.now, arrival).effects
+    };
+    let is_query = |effect: &Effect| matches!(effect, Effect::Query(_, Query::Key(..)));
+    assert!(say(1, &own).iter().any(is_query));
+    let effects = say(2, &others);
+    assert_eq!(told(&effects, CLIENT)[0].body["code"], "conflict");
 }
 
 #[test]

@@ -130,7 +130,11 @@ impl Ingest {
     pub(super) fn is_no_others(&self, submission: &Submission) -> Result<(), Refusal> {
         let (user, key) = submission.name();
         let is_used = match self.is_for_above(submission) {
-            true => self.held.iter().any(|held| held.name() == (user, key)),
+            true => {
+                let looked_up = self.asked.values().chain(&self.held);
+                let mut open = looked_up.chain(self.filters.looked_at());
+                open.any(|one| one.name() == (user, key) && !self.is_for_above(one))
+            }
             false => {
                 let mut above = self.above.waiting.values();
                 above.any(|one| one.handed.user == user && one.handed.submission.key == key)

@@ -62,7 +62,12 @@ impl Filters {
             .retain(|_, waiting| !gone(waiting.submission.caller));
     }
 
-    /// All submissions that are looked at, which are no more.
+    /// All submissions that are looked at.
+    pub(super) fn looked_at(&self) -> impl Iterator<Item = &Submission> {
+        self.waiting.values().map(|waiting| &waiting.submission)
+    }
+
+    /// The same, which are no more.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Submission> + use<> {
         let waiting = std::mem::take(&mut self.waiting);
         waiting.into_values().map(|waiting| waiting.submission)
