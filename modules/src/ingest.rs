@@ -210,6 +210,8 @@ impl Module for Ingest {
                 self.supposed(now, *caller, (suppose, jobs), out);
             }
             Input::Resume => {
+                // What was replayed is durable.
+                self.ended = Jobs::default();
                 self.note_homes(now, out);
                 self.bring_up(now, out);
                 self.ask_numbers(out);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Answer, Arrival};
+use eddy_broker::{Answer, Arrival, Query};
+use eddy_wire::id::JobId;
 
 use crate::instance::{Instance, ended, part};
 use serde_json::{Value, json};
@@ -171,5 +172,25 @@ fn nobody_waits_for_a_job_that_the_journal_has_forgotten_whose_end_is_remembered
     assert!(
         refused.contains("or it is over and kept no longer"),
         "{refused}"
+    );
+}
+
+/// All of it is durable: whose jobs these were is kept by the journal, and not here until the next leader.
+#[test]
+fn what_was_over_before_a_restart_is_asked_of_the_journal() {
+    let mut i = Instance::with(1);
+    waiting(&mut i);
+    cancel(&mut i, 1);
+    i.restart();
+    i.clear();
+    i.submit(0, 1, &after("afterany", 1));
+    // Its key may be older than the leader.
+    let (tag, _) = i.queries.remove(0);
+    i.act(Arrival::Answer(tag, Answer::Key(None)));
+    assert!(i.answers.is_empty(), "the journal is asked");
+    let asked = &i.queries[..];
+    assert!(
+        matches!(asked, [(_, Query::Finished(JobId(1)))]),
+        "{asked:?}"
     );
 }
