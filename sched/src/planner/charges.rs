@@ -34,17 +34,22 @@ impl Planner {
         other
     }
 
-    /// A job elsewhere is charged. Said again it changes nothing.
+    /// A job elsewhere is charged. Said again it changes nothing but until when.
     pub(super) fn charge(&mut self, job: JobId, owner: Owner, set: Arc<ResourceSet>) {
-        let known = self.charged.get(&job);
-        if known.is_some_and(|known| known.set.nodes == set.nodes) {
+        let until = self.end_of(&set);
+        let known = self.charged.get_mut(&job);
+        if let Some(known) = known.filter(|known| known.set.nodes == set.nodes) {
+            if known.until != until {
+                (known.set, known.until) = (set, until);
+                self.lined.moved();
+            }
             return;
         }
+        let known = self.charged.get(&job);
         // What it held before is charged until the pass that follows.
         let since = known.is_none().then(|| self.since(&set));
         self.free(job);
         let rate = self.began(&owner, &set, since);
-        let until = self.end_of(&set);
         let holding = Holding {
             set,
             owner: Some(owner),

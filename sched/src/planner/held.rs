@@ -102,6 +102,10 @@ impl Planner {
         };
         let before = std::mem::replace(&mut holding.until, until);
         holding.set = Arc::clone(&set);
+        if holding.owner.is_some() {
+            // What it may still use is charged, too.
+            self.lined.moved();
+        }
         let counts = self.promises().filter(|(_, at, spot)| {
             let is_between = before <= *at && *at < until;
             is_between && self.occupancy.lacks(spot, &set)

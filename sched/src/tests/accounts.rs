@@ -8,6 +8,7 @@ use eddy_wire::account::{Account, Change, Member, Name, Shares};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::plan::{Delta, Owner, Used, Verdict, Want};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Time};
 use fastrand::Rng;
 
@@ -29,6 +30,7 @@ const POLICIES: [&str; 5] = [
 ];
 
 type Holder = (Name, u32);
+type Told = fn(JobId, Owner, Arc<ResourceSet>) -> Delta;
 
 /// Accounts, members and what they used.
 struct Site {
@@ -316,6 +318,37 @@ fn who_gives_nodes_back_long_after_the_last_pass_is_charged_once() {
     assert_eq!(used(&mut planner, at(100)), 800.0);
     planner.apply(Delta::Freed(JobId(1)));
     assert_eq!(used(&mut planner, at(110)), 840.0);
+}
+
+/// Here and in another line: by what he may still use he is due less at once.
+#[test]
+fn a_limit_that_is_changed_counts_in_the_pass_that_follows() {
+    let all = inventory(&[(4, 0, 0)]);
+    let holder = Owner {
+        user: 7,
+        ..Owner::default()
+    };
+    for told in [Delta::Held as Told, Delta::Charged] {
+        let policy = read("preset = \"flux\"\nusage.decay = { form = \"none\" }");
+        let mut planner = Planner::with(policy.expect("a policy"));
+        planner.apply(Delta::Inventory(Arc::clone(&all)));
+        planner.apply(Delta::Up(Idset::one(0)));
+        let lasts = |seconds: i64| {
+            let mut set = (*all).clone();
+            (set.starttime, set.expiration) = (NOW.0, NOW.0 + seconds * MICROS);
+            told(JobId(1), holder.clone(), Arc::new(set))
+        };
+        let planned = |planner: &mut Planner| {
+            planner.apply(Delta::Shares(1));
+            let told = planner.plan(NOW, 9).shares.expect("they were asked for");
+            let row = told.rows.into_iter().find(|row| row.user == Some(7));
+            row.map_or(0.0, |row| row.planned)
+        };
+        planner.apply(lasts(100));
+        assert_eq!(planned(&mut planner), 400.0);
+        planner.apply(lasts(1000));
+        assert_eq!(planned(&mut planner), 4000.0);
+    }
 }
 
 /// What is told of with other news is charged from its grant on, and until the pass that hears of its end.

@@ -165,6 +165,9 @@ impl Dues {
         let certainty = Certainty::Recorded;
         let goes_on = match self.runs.get_mut(&job) {
             Some(run) if run.set.nodes == set.nodes && run.owner == *owner => {
+                if run.set.expiration != set.expiration {
+                    self.order = Order::Moved;
+                }
                 (run.set, run.certainty) = (Arc::clone(set), certainty);
                 return;
             }
