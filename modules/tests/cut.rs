@@ -8,7 +8,7 @@ use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
 use eddy_modules::{Settings, leader};
 use eddy_wire::Time;
-use eddy_wire::event::{Entry, Event, Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{Event, Kind, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -28,22 +28,11 @@ fn submit() -> Kind {
     });
     let jobspec = Jobspec::from_value(jobspec).expect("a plain jobspec");
     Kind::Submit(Arc::new(Submit {
-        user: 0,
-        urgency: 16,
-        waitable: Waitable::No,
-        requeue: Requeue::No,
         key: uuid::Uuid::from_u128(1),
-        index: 0,
-        count: 1,
-        cc: None,
-        asked_by: None,
-        party: Default::default(),
-        sent: None,
-        filtered: None,
-        spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
-        pass: None,
-        taken_in: None,
-        entry: Entry::New,
+        ..Submit::plain(
+            0,
+            Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
+        )
     }))
 }
 

@@ -312,7 +312,7 @@ pub fn key(name: &str, job: JobId) -> Uuid {
 mod tests {
     use std::sync::Arc;
 
-    use eddy_wire::event::{Adoption, Entry, Event, Requeue, Submit, Waitable};
+    use eddy_wire::event::{Adoption, Event, Submit};
     use eddy_wire::grant::Grant;
     use eddy_wire::id::{Epoch, Rank};
     use eddy_wire::jobspec::Jobspec;
@@ -336,22 +336,11 @@ mod tests {
         let text = jobspec(&fleet.missing()[0], &Idset::one(0), &["eddy".to_owned()]);
         let jobspec = Jobspec::from_value(text).expect("a jobspec");
         Kind::Submit(Arc::new(Submit {
-            user: 0,
             urgency: FLEET_URGENCY,
-            waitable: Waitable::No,
-            requeue: Requeue::No,
-            key: Uuid::nil(),
-            index: 0,
-            count: 1,
-            cc: None,
-            asked_by: None,
-            party: Default::default(),
-            sent: None,
-            filtered: None,
-            spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
-            pass: None,
-            taken_in: None,
-            entry: Entry::New,
+            ..Submit::plain(
+                0,
+                Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
+            )
         }))
     }
 

@@ -148,7 +148,7 @@ impl Grounds {
 
 #[cfg(test)]
 mod tests {
-    use eddy_wire::event::{Entry, Event, Requeue, Waitable};
+    use eddy_wire::event::Event;
     use eddy_wire::id::Seq;
     use eddy_wire::jobspec::Ask;
     use eddy_wire::time::Time;
@@ -161,24 +161,10 @@ mod tests {
             work,
             ..Ask::default()
         };
-        Kind::Submit(Arc::new(Submit {
-            user: 7,
-            urgency: 16,
-            waitable: Waitable::No,
-            requeue: Requeue::No,
-            key: uuid::Uuid::nil(),
-            index: 0,
-            count: 1,
-            cc: None,
-            asked_by: None,
-            party: Default::default(),
-            sent: None,
-            filtered: None,
-            spec: Arc::new(Spec::from_jobspec(ask.jobspec().expect("a jobspec")).expect("a spec")),
-            pass: None,
-            taken_in: None,
-            entry: Entry::New,
-        }))
+        Kind::Submit(Arc::new(Submit::plain(
+            7,
+            Arc::new(Spec::from_jobspec(ask.jobspec().expect("a jobspec")).expect("a spec")),
+        )))
     }
 
     #[test]

@@ -200,7 +200,6 @@ fn made(key: &Uuid) -> Option<Time> {
 
 #[cfg(test)]
 mod tests {
-    use eddy_wire::event::Entry;
     use uuid::Timestamp;
 
     use super::*;
@@ -254,22 +253,10 @@ mod tests {
         let jobspec = eddy_wire::jobspec::Jobspec::from_value(jobspec).expect("a plain jobspec");
         let spec = eddy_wire::spec::Spec::from_jobspec(jobspec).expect("a plain request");
         Submit {
-            user: 0,
-            urgency: 16,
-            waitable: Default::default(),
-            requeue: Default::default(),
             key,
             index,
             count,
-            cc: None,
-            asked_by: None,
-            party: Default::default(),
-            sent: None,
-            filtered: None,
-            spec: std::sync::Arc::new(spec),
-            pass: None,
-            taken_in: None,
-            entry: Entry::New,
+            ..Submit::plain(0, std::sync::Arc::new(spec))
         }
     }
 

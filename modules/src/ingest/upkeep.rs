@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, ParentWord, ToParent, Volatile};
-use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Entry, Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{Entry, Kind, Record, Submit};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::child::ID_BLOCK;
 use eddy_wire::time::Time;
@@ -68,22 +67,10 @@ impl Ingest {
         let spec = self.specs.intern(jobspec);
         let spec = spec.expect("the configuration was checked");
         let submit = Submit {
-            user: self.owner,
             urgency: FLEET_URGENCY,
-            waitable: Waitable::No,
-            requeue: Requeue::No,
             key: fleet::key(&declared.name, job),
-            index: 0,
-            count: 1,
-            cc: None,
-            asked_by: None,
-            party: Party::default(),
-            sent: None,
-            filtered: None,
             entry: Entry::of(&spec, None),
-            spec,
-            pass: None,
-            taken_in: None,
+            ..Submit::plain(self.owner, spec)
         };
         out.append(now, job, Kind::Submit(Arc::new(submit)));
     }

@@ -1,6 +1,6 @@
 //! Charges of small histories, and that a summary stands for them.
 
-use eddy_wire::event::{Basis, Entry, Event, Exception, Final, PassedTo, Requeue, Waitable};
+use eddy_wire::event::{Basis, Event, Exception, Final, PassedTo};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, Rank};
 use eddy_wire::idset::Idset;
@@ -44,25 +44,11 @@ fn submit(account: &str) -> Kind {
     };
     let jobspec: Jobspec = ask.jobspec().expect("a jobspec");
     Kind::Submit(Arc::new(Submit {
-        user: 7,
-        urgency: 16,
-        waitable: Waitable::No,
-        requeue: Requeue::No,
-        key: uuid::Uuid::nil(),
-        index: 0,
-        count: 1,
-        cc: None,
-        asked_by: None,
         party: Party {
             account: Some(account.parse().expect("a name")),
             ..Default::default()
         },
-        sent: None,
-        filtered: None,
-        spec: Arc::new(Spec::from_jobspec(jobspec).expect("a spec")),
-        pass: None,
-        taken_in: None,
-        entry: Entry::New,
+        ..Submit::plain(7, Arc::new(Spec::from_jobspec(jobspec).expect("a spec")))
     }))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eddy_wire::account::{Account, Change, Changed, Excess, Member, Period, STANDBY};
-use eddy_wire::event::{Entry, Event, Requeue, Waitable};
+use eddy_wire::event::Event;
 use eddy_wire::id::Seq;
 use eddy_wire::jobspec::{Ask, MemoryNeed};
 use eddy_wire::resource_set::ResourceSet;
@@ -77,22 +77,8 @@ fn party(account: &str) -> Party {
 
 fn submit(limits: &mut Limits, job: u64, account: &str, spec: &Arc<Spec>) {
     let submit = Submit {
-        user: 7,
-        urgency: 16,
-        waitable: Waitable::No,
-        requeue: Requeue::No,
-        key: uuid::Uuid::nil(),
-        index: 0,
-        count: 1,
-        cc: None,
-        asked_by: None,
         party: party(account),
-        sent: None,
-        filtered: None,
-        spec: Arc::clone(spec),
-        pass: None,
-        taken_in: None,
-        entry: Entry::New,
+        ..Submit::plain(7, Arc::clone(spec))
     };
     tell(limits, 0, job, Kind::Submit(Arc::new(submit)));
     tell(limits, 0, job, Kind::Validate);

@@ -13,7 +13,7 @@ use eddy_broker::{Arrival, Broker, Caller, ClientId, Effect};
 use eddy_modules::settings::{Declared, Extent, Queue};
 use eddy_modules::{Settings, leader};
 use eddy_wire::Time;
-use eddy_wire::event::{Entry, Event, Final, Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{Event, Final, Kind, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -150,22 +150,11 @@ pub fn running(
 ) -> Vec<(Option<JobId>, Kind)> {
     let jobspec = Jobspec::from_value(jobspec(system)).expect("a plain jobspec");
     let submit = Submit {
-        user,
-        urgency: 16,
-        waitable: Waitable::No,
-        requeue: Requeue::No,
         key: Uuid::from_u128(u128::from(job.0)),
-        index: 0,
-        count: 1,
-        cc: None,
-        asked_by: None,
-        party: Default::default(),
-        sent: None,
-        filtered: None,
-        spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
-        pass: None,
-        taken_in: None,
-        entry: Entry::New,
+        ..Submit::plain(
+            user,
+            Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
+        )
     };
     let shells = ranks.map(|rank| (Rank(rank), Epoch(u64::from(rank) + 1)));
     let grant = Grant {

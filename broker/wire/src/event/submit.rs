@@ -11,6 +11,7 @@ use crate::filter::Filtered;
 use crate::hash::Hash;
 use crate::id::JobId;
 use crate::lifecycle::JobState;
+use crate::services::job::URGENCY_DEFAULT;
 use crate::spec::Spec;
 
 /// A submission as recorded: who asks for what, under which key.
@@ -101,6 +102,28 @@ pub struct Sent {
 }
 
 impl Submit {
+    /// One job of this user's own that asks for nothing but this.
+    pub fn plain(user: u32, spec: Arc<Spec>) -> Submit {
+        Submit {
+            user,
+            urgency: URGENCY_DEFAULT,
+            waitable: Waitable::No,
+            requeue: Requeue::No,
+            key: Uuid::nil(),
+            index: 0,
+            count: 1,
+            cc: None,
+            asked_by: None,
+            party: Party::default(),
+            spec,
+            sent: None,
+            filtered: None,
+            pass: None,
+            taken_in: None,
+            entry: Entry::New,
+        }
+    }
+
     /// Whether an attempt of it that this ends is followed by another one.
     pub fn runs_again_after(&self, fatal: &Exception) -> bool {
         match fatal.kind.as_str() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use eddy_wire::event::{Entry, Exception, Requeue, Waitable};
+use eddy_wire::event::{Entry, Exception};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch};
 use eddy_wire::idset::Idset;
@@ -33,22 +33,8 @@ impl Told {
         };
         let jobspec = ask.jobspec().expect("a jobspec");
         let submit = Submit {
-            user: 7,
-            urgency: 16,
-            waitable: Waitable::No,
-            requeue: Requeue::No,
-            key: uuid::Uuid::nil(),
-            index: 0,
-            count: 1,
-            cc: None,
-            asked_by: None,
-            party: Default::default(),
-            sent: None,
-            filtered: None,
-            spec: Arc::new(Spec::from_jobspec(jobspec).expect("a spec")),
-            pass: None,
-            taken_in: None,
             entry: Entry::Priority,
+            ..Submit::plain(7, Arc::new(Spec::from_jobspec(jobspec).expect("a spec")))
         };
         Told {
             seen: Seen::new(at(0), &Arc::new(submit), None),
