@@ -238,7 +238,8 @@ impl Ledger {
             accounts,
             uncharged: self.uncharged,
             spent,
-            capacity,
+            capacity: capacity.less(self.nodes.owed()),
+            owed: self.nodes.owed(),
         };
         (days, tally)
     }

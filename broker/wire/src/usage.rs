@@ -44,6 +44,11 @@ impl Amounts {
         }
     }
 
+    /// Whether there is none of anything.
+    pub fn is_nothing(&self) -> bool {
+        *self == Amounts::default()
+    }
+
     /// Both together.
     #[must_use]
     pub fn plus(self, other: Amounts) -> Amounts {
@@ -188,4 +193,7 @@ pub struct Tally {
     pub spent: Spent,
     /// The capacity until then.
     pub capacity: Amounts,
+    /// What is beyond it of what was held by a clock that was set back, until it is said when that was given back.
+    #[serde(default, skip_serializing_if = "Amounts::is_nothing")]
+    pub owed: Amounts,
 }

@@ -298,11 +298,16 @@ impl Nodes {
         (spent, capacity)
     }
 
+    /// How much of that is capacity only until it is said when it was given back.
+    pub fn owed(&self) -> Amounts {
+        self.owed
+    }
+
     /// As a summary of that time says.
     pub fn restore(&mut self, t: Time, tally: &Tally) {
         self.since = Some(tally.since);
         self.spent = tally.spent.clone();
-        (self.capacity, self.owed) = (tally.capacity, Amounts::default());
+        (self.capacity, self.owed) = (tally.capacity, tally.owed);
         self.counted = t;
         for node in self.nodes.values_mut() {
             (node.counted, node.beyond) = (t, Amounts::default());

@@ -233,6 +233,30 @@ fn what_began_by_a_clock_that_was_set_back_is_no_more_than_it_held() {
 }
 
 #[test]
+fn a_summary_keeps_what_is_owed_by_a_clock_that_was_set_back() {
+    let mut told = Told::begun();
+    let to = PassedTo {
+        instance: "q".to_owned(),
+        with: None,
+    };
+    told.tell(40, 0, Kind::Drain(Idset::first_ids(2), "x".to_owned(), 0));
+    for job in [1, 2] {
+        told.tell(40, job, submit("a"));
+        told.tell(40, job, Kind::Passed(to.clone()));
+        told.tell(-100, job, alloc(&nodes(1, 2)));
+    }
+    let before = told.report(50);
+    let (_, summary) = told.ledger.summary(Time(50 * SECOND));
+    told.tell(50, 0, Kind::Usage(Box::new(summary)));
+    assert_eq!(told.report(50), before);
+    told.tell(-90, 1, Kind::Free);
+    told.tell(-85, 2, Kind::Free);
+    let identity = told.report(50).identity;
+    assert_eq!(core_seconds(identity.capacity), 50 * 8);
+    assert_eq!(identity.spent.sum(), identity.capacity);
+}
+
+#[test]
 fn a_summary_stands_for_all_before_it() {
     let mut told = Told::begun();
     for (job, account) in [(1, "a"), (2, "b"), (3, "a")] {
