@@ -42,3 +42,21 @@ fn ground_beside_the_leader_is_over_when_the_agent_there_says_so() {
 fn a_world_of_one_machine_is_looked_at() {
     is_right(147, Shape::Queues);
 }
+
+/// A submission of the instance's own was looked up in the journal while another under its key was handed up.
+#[test]
+fn a_key_that_is_looked_up_is_of_no_other_submission() {
+    is_right(21_829, Shape::Queues);
+}
+
+/// One that asks for whole sockets counts with all their cores: it waits where a limit is of fewer.
+#[test]
+fn who_asks_for_whole_sockets_is_not_taken_for_one_within_a_limit() {
+    is_right(20_458, Shape::Flat);
+}
+
+/// A filter never answers for a job that a queue instance took; who waits for it asked in another queue instance.
+#[test]
+fn who_asks_beside_where_a_job_lasts_waits_with_it() {
+    is_right(31_569, Shape::Queues);
+}

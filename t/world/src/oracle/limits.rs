@@ -508,7 +508,9 @@ impl Limited {
     pub fn forgotten(&self) -> Option<JobId> {
         let waits = |seen: &Seen| {
             let (submit, request) = (&seen.submit, &seen.submit.spec.request);
-            let is_plain = request.choice.is_none() && request.sharing == Sharing::Shared;
+            // How many cores sockets have is not known here.
+            let is_counted = request.sockets.is_none() && request.sharing == Sharing::Shared;
+            let is_plain = request.choice.is_none() && is_counted;
             seen.state == JobState::Priority
                 && submit.pass.is_none()
                 && submit.taken_in.is_none()

@@ -54,16 +54,16 @@ pub(super) fn is_unheard(ledger: &Ledger, job: &Job) -> bool {
     unheard.contains(&job.id)
 }
 
-/// Whether a call of a client of that instance waits for the end of what lasts, there, in an instance that
-/// took it or in the one that it was referred to.
+/// Whether a call of a client of that instance waits for the end of what lasts, there, in the one that it was
+/// referred to, or in an instance of either that took it.
 pub(super) fn waits_for_what_lasts(world: &World, id: InstanceId, call: &Call) -> bool {
-    let inside = world.instances.iter().filter(|one| {
-        let parent = one.nested.as_ref().map(|nested| nested.parent);
-        parent == Some(id)
-    });
     let own = &world.instances[id.place()];
     let above = own.nested.as_ref().filter(|_| own.is_queue());
     let above = above.map(|nested| nested.parent);
+    let inside = world.instances.iter().filter(|one| {
+        let parent = one.nested.as_ref().map(|nested| nested.parent);
+        parent == Some(id) || parent.is_some() && parent == above
+    });
     let mut all = inside.map(|one| one.id).chain([id]).chain(above);
     all.any(|one| waits_in(world, one, call))
 }
