@@ -3,6 +3,7 @@
 //! Each is a wrapper around what passes between the parts of a world: an effect let through too
 //! early, a message changed, a record left out. The product knows nothing of it.
 
+mod around;
 mod careless;
 mod deaf;
 mod endless;
@@ -13,11 +14,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput};
-use eddy_broker::{Endpoint, Input, Module, Outbox};
+use eddy_broker::{Input, Module, Outbox};
 use eddy_modules::Settings;
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
-use eddy_wire::event::{Event, Kind, Record};
+use eddy_wire::event::{Kind, Record};
 use eddy_wire::filter::Ruling;
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
@@ -33,6 +34,8 @@ use eddy_wire::time::{Span, Time};
 
 use crate::leader::Leader;
 use crate::nature::{InstanceId, Nature};
+pub use around::Around;
+use around::Twist;
 pub use careless::Careless;
 pub use deaf::{Deaf, Deafening};
 pub use endless::Endless;
@@ -430,48 +433,22 @@ pub fn drop_one(mut live: Vec<Seq>) -> Vec<Seq> {
 }
 
 /// The manager, but nobody waits for what he is said to wait for.
+#[derive(Default)]
 pub struct Hasty {
-    inner: Manager,
     needs: BTreeMap<JobId, Vec<Need>>,
 }
 
-impl Hasty {
-    /// In place of that manager.
-    pub fn new(inner: Manager) -> Hasty {
-        let needs = BTreeMap::new();
-        Hasty { inner, needs }
-    }
-}
+impl Twist<Manager> for Hasty {
+    const NAME: &'static str = "manager that lets everybody go";
 
-impl Module for Hasty {
-    fn name(&self) -> &'static str {
-        "manager that lets everybody go"
-    }
-
-    fn endpoints(&self) -> &'static [Endpoint] {
-        self.inner.endpoints()
-    }
-
-    fn live(&self, seqs: &mut Vec<Seq>) {
-        self.inner.live(seqs);
-    }
-
-    fn stands(&self, event: &Event) -> bool {
-        self.inner.stands(event)
-    }
-
-    fn completes(&self, event: &mut Event) {
-        self.inner.completes(event);
-    }
-
-    fn apply(&mut self, record: &Record) {
+    fn apply(&mut self, real: &mut Manager, record: &Record) {
         if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job) {
             self.needs.insert(job, submit.spec.needs.clone());
         }
-        self.inner.apply(record);
+        real.apply(record);
     }
 
-    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+    fn handle(&mut self, real: &mut Manager, (now, input): (Time, Input<'_>), out: &mut Outbox) {
         if let Input::Applied(record) = &input
             && let (Kind::Validate, Some(job)) = (&record.event.kind, record.event.job)
         {
@@ -479,54 +456,30 @@ impl Module for Hasty {
                 out.append(now, job, Kind::DependencyRemove(need.description()));
             }
         }
-        self.inner.handle(now, input, out);
+        real.handle(now, input, out);
     }
 }
 
 /// The sched module, but each verdict is recorded as it comes.
+#[derive(Default)]
 pub struct Credulous {
-    inner: Sched,
     shells: BTreeMap<Rank, Epoch>,
 }
 
-impl Credulous {
-    /// Around the real one.
-    pub fn new(inner: Sched) -> Credulous {
-        Credulous {
-            inner,
-            shells: BTreeMap::new(),
-        }
-    }
-}
+impl Twist<Sched> for Credulous {
+    const NAME: &'static str = "sched that checks nothing";
 
-impl Module for Credulous {
-    fn name(&self) -> &'static str {
-        "sched that checks nothing"
-    }
-
-    fn endpoints(&self) -> &'static [Endpoint] {
-        self.inner.endpoints()
-    }
-
-    fn live(&self, seqs: &mut Vec<Seq>) {
-        self.inner.live(seqs);
-    }
-
-    fn stands(&self, event: &Event) -> bool {
-        self.inner.stands(event)
-    }
-
-    fn apply(&mut self, record: &Record) {
+    fn apply(&mut self, real: &mut Sched, record: &Record) {
         if let Kind::ShellStart(ranks, epoch) = &record.event.kind {
             let ranks = ranks.iter().map(|rank| (Rank(rank), *epoch));
             self.shells.extend(ranks);
         }
-        self.inner.apply(record);
+        real.apply(record);
     }
 
-    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+    fn handle(&mut self, real: &mut Sched, (now, input): (Time, Input<'_>), out: &mut Outbox) {
         let Input::Planned(outcome) = input else {
-            return self.inner.handle(now, input, out);
+            return real.handle(now, input, out);
         };
         for (job, verdict) in &outcome.verdicts {
             let Verdict::Start(set) = verdict else {
@@ -552,6 +505,6 @@ impl Module for Credulous {
                 .collect(),
             ..outcome.clone()
         };
-        self.inner.handle(now, Input::Planned(&rest), out);
+        real.handle(now, Input::Planned(&rest), out);
     }
 }

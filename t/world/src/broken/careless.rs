@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
+use eddy_broker::{Input, Module, Outbox};
 use eddy_modules::sched::Sched;
-use eddy_wire::event::{Event, Kind, Record};
-use eddy_wire::id::Seq;
+use eddy_wire::event::{Kind, Record};
 use eddy_wire::jobspec;
 use eddy_wire::time::Time;
 
-/// Around the real one.
+use super::around::Twist;
+
+/// In place of that one.
 pub struct Careless {
-    inner: Sched,
     forgets: fn(&mut jobspec::Request),
 }
 
 impl Careless {
-    /// In place of that one: it takes any node.
-    pub fn of_nodes(inner: Sched) -> Careless {
+    /// It takes any node.
+    pub fn of_nodes() -> Careless {
         let forgets = |request: &mut jobspec::Request| request.constraint = None;
-        Careless { inner, forgets }
+        Careless { forgets }
     }
 
-    /// The same, which knows what is asked of nodes, and nothing of sockets.
-    pub fn of_sockets(inner: Sched) -> Careless {
+    /// It knows what is asked of nodes, and nothing of sockets.
+    pub fn of_sockets() -> Careless {
         let forgets = |request: &mut jobspec::Request| request.sockets = None;
-        Careless { inner, forgets }
+        Careless { forgets }
     }
 
     /// The record of a submission without that.
@@ -39,38 +39,20 @@ impl Careless {
     }
 }
 
-impl Module for Careless {
-    fn name(&self) -> &'static str {
-        "sched that hears not all"
+impl Twist<Sched> for Careless {
+    const NAME: &'static str = "sched that hears not all";
+
+    fn apply(&mut self, real: &mut Sched, record: &Record) {
+        real.apply(&self.careless(record));
     }
 
-    fn endpoints(&self) -> &'static [Endpoint] {
-        self.inner.endpoints()
-    }
-
-    fn claims(&self, request: &Request) -> bool {
-        self.inner.claims(request)
-    }
-
-    fn live(&self, seqs: &mut Vec<Seq>) {
-        self.inner.live(seqs);
-    }
-
-    fn stands(&self, event: &Event) -> bool {
-        self.inner.stands(event)
-    }
-
-    fn apply(&mut self, record: &Record) {
-        self.inner.apply(&self.careless(record));
-    }
-
-    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+    fn handle(&mut self, real: &mut Sched, (now, input): (Time, Input<'_>), out: &mut Outbox) {
         match input {
             Input::Applied(record) => {
                 let record = self.careless(record);
-                self.inner.handle(now, Input::Applied(&record), out);
+                real.handle(now, Input::Applied(&record), out);
             }
-            _ => self.inner.handle(now, input, out),
+            _ => real.handle(now, input, out),
         }
     }
 }

@@ -7,7 +7,7 @@ use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 
 use crate::broken::{
-    self, Careless, Credulous, Deaf, Deafening, Endless, Hasty, Loose, Rule, Wordy,
+    self, Around, Careless, Credulous, Deaf, Deafening, Endless, Hasty, Loose, Rule, Wordy,
 };
 use crate::instance::Instance;
 use crate::nature::Nature;
@@ -28,8 +28,10 @@ const MANAGER: usize = 1;
 impl Instance {
     /// In the places of modules those that break a rule on purpose.
     pub(super) fn break_modules(&self, nature: &Nature, modules: &mut Vec<Box<dyn Module + Send>>) {
+        let sched = || Sched::new(&self.settings);
+        let manager = || Manager::new(&self.settings);
         if nature.breaks(Rule::VerdictUnchecked) {
-            modules[SCHED] = Box::new(Credulous::new(Sched::new(&self.settings)));
+            modules[SCHED] = Box::new(Around::new(sched(), Credulous::default()));
         }
         let misled = broken::MISLED.iter();
         for (_, mislead) in misled.filter(|(rule, _)| nature.breaks(*rule)) {
@@ -38,22 +40,22 @@ impl Instance {
             modules[SCHED] = Box::new(Sched::new(&settings));
         }
         if nature.breaks(Rule::NeedsDropped) {
-            modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));
+            modules[MANAGER] = Box::new(Around::new(manager(), Hasty::default()));
         }
         if nature.breaks(Rule::AllSpelledOut) {
-            modules[MANAGER] = Box::new(Wordy::new(Manager::new(&self.settings)));
+            modules[MANAGER] = Box::new(Around::new(manager(), Wordy));
         }
         if nature.breaks(Rule::GangScattered) {
-            modules[SCHED] = Box::new(Loose::new(Sched::new(&self.settings)));
+            modules[SCHED] = Box::new(Around::new(sched(), Loose));
         }
         if nature.breaks(Rule::ConstraintUnheard) {
-            modules[SCHED] = Box::new(Careless::of_nodes(Sched::new(&self.settings)));
+            modules[SCHED] = Box::new(Around::new(sched(), Careless::of_nodes()));
         }
         if nature.breaks(Rule::SocketsUnheard) {
-            modules[SCHED] = Box::new(Careless::of_sockets(Sched::new(&self.settings)));
+            modules[SCHED] = Box::new(Around::new(sched(), Careless::of_sockets()));
         }
         if nature.breaks(Rule::EndUnheard) {
-            modules[SCHED] = Box::new(Endless::new(&self.settings));
+            modules[SCHED] = Box::new(Endless::around(&self.settings));
         }
         let deaf: [(Rule, usize, Deafening); 10] = [
             (Rule::StopUnheard, SCHED, Deaf::to_queues),
