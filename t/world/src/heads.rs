@@ -348,6 +348,7 @@ impl Watched {
         let Some((text, passing)) = judged else {
             return Ok(());
         };
+            name: None,
         // Whoever takes from others is before those who do not, wherever he stands; and what pools are
         // left at a time is not reckoned here.
         let takes_pools = queue.wants.values().any(|want| !want.pools.is_empty());

@@ -20,7 +20,7 @@
 //! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
 //! reload running=q:3 requires=q:odd pool=lic:1 filters=2 drop=q    the file says so; set ...  it is set over the file
-//! drain 0  undrain 0  dead 0 [force]  give back 1  put k 1  get k  policy PRESET  shutdown
+//! drain 0  undrain 0  dead 0 [force]  give back 1  put k 1  get k  policy PRESET [KEY=VALUE...]  shutdown
 //! lose submit a …              the answer is lost on its way
 //! hold disk|planner  release disk|planner      disk full|room
 //! crash leader|shells|both     start           cut S (shells from leader)
@@ -426,7 +426,11 @@ impl Player {
             ["put", name, value] => Call::put(name, number(value)?.into()),
             ["get", name] => Call::get(name),
             [verb @ ("reload" | "set"), rest @ ..] => self.configure(verb, rest)?,
-            ["policy", preset] => Call::set_policy(&format!("preset = \"{preset}\"")),
+            ["policy", preset, keys @ ..] => {
+                let preset = format!("preset = \"{preset}\"");
+                let lines: Vec<&str> = [&*preset].into_iter().chain(keys.iter().copied()).collect();
+                Call::set_policy(&lines.join("\n"))
+            }
             ["shutdown"] => Call::shutdown(),
             _ => return Err(format!("`{}` is no command", words.join(" "))),
         })

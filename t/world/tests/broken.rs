@@ -303,6 +303,28 @@ fn a_job_that_waits_too_long_and_is_passed_on() {
 }
 
 #[test]
+fn a_job_that_waits_too_long_in_a_line_of_nodes_that_are_set_aside() {
+    // The first ends early, and one that comes last would have its core for longer than the second. Between
+    // them somebody elsewhere has all looked at.
+    let script = |broken: &str| {
+        format!(
+            "machines 2x2\nqueue q nodes=1\n{broken}\
+             policy fcfs queue.walk=\"skip\" queue.reserve_after=\"2s\"\npass 2\n\
+             submit a queue=q run=10 limit=20\nsubmit b queue=q run=20 limit=20\n\
+             submit c queue=q cores=2 run=5 limit=5\npass 3\nsubmit d run=1 limit=1\n\
+             pass 6\nsubmit e queue=q run=60 limit=60\npass 20\n"
+        )
+    };
+    let told = play(&script("break overdue-unheard\n")).expect("a script");
+    assert!(
+        told.contains("has waited too long in line `q` and would start at"),
+        "{told}"
+    );
+    let told = play(&script("")).expect("a script");
+    assert!(!told.contains("BROKEN"), "{told}");
+}
+
+#[test]
 fn a_job_that_starts_from_a_stopped_queue() {
     found("stop-unheard", &["which is stopped"]);
 }

@@ -15,6 +15,8 @@ pub(super) type Holds = BTreeMap<JobId, (Owner, Arc<ResourceSet>)>;
 /// Those who wait for the same nodes, and who has something of them.
 #[derive(Clone, Copy)]
 pub(super) struct Queue<'w> {
+    /// None of what is not set aside.
+    pub name: Option<&'w Arc<str>>,
     pub wants: &'w BTreeMap<JobId, Want>,
     pub held: &'w Holds,
     pub nodes: &'w Arc<ResourceSet>,
@@ -31,8 +33,9 @@ struct Line {
 }
 
 impl Line {
-    fn queue(&self) -> Queue<'_> {
+    fn queue<'l>(&'l self, name: &'l Arc<str>) -> Queue<'l> {
         Queue {
+            name: Some(name),
             wants: &self.wants,
             held: &self.held,
             nodes: &self.nodes,
@@ -42,12 +45,13 @@ impl Line {
 
 impl Apart {
     pub fn queues(&self) -> impl Iterator<Item = Queue<'_>> {
-        self.0.values().map(Line::queue)
+        self.0.iter().map(|(name, line)| line.queue(name))
     }
 
     /// The line of that name.
     pub fn queue(&self, name: &Arc<str>) -> Option<Queue<'_>> {
-        self.0.get(name).map(Line::queue)
+        let (name, line) = self.0.get_key_value(name)?;
+        Some(line.queue(name))
     }
 
     /// A line has these nodes, or is none any more.

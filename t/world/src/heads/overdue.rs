@@ -105,8 +105,10 @@ impl Watched {
             let due = before.max(due);
             if then.is_none_or(|then| then > due) {
                 let then = then.map_or("no time that is known".to_owned(), |at| at.to_string());
+                let line = queue.name.map(|name| format!(" in line `{name}`"));
+                let line = line.unwrap_or_default();
                 return Err(format!(
-                    "job {job} has waited too long and would start at {due}; job {filler} begins, and it \
+                    "job {job} has waited too long{line} and would start at {due}; job {filler} begins, and it \
                      starts at {then}"
                 ));
             }
