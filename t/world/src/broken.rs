@@ -100,6 +100,8 @@ pub enum Rule {
     OrderUnheard,
     /// What is promised for good is promised anew in each pass.
     PromisesAnew,
+    /// Whoever is due most loses what he is promised when somebody ends.
+    PromiseDropped,
     /// Nobody waits too long, however long he waits.
     OverdueUnheard,
     /// The home of an instance is lent for however long.
@@ -242,6 +244,7 @@ impl Rule {
         ("head-delayed", Rule::HeadDelayed),
         ("order-unheard", Rule::OrderUnheard),
         ("promises-anew", Rule::PromisesAnew),
+        ("promise-dropped", Rule::PromiseDropped),
         ("overdue-unheard", Rule::OverdueUnheard),
         ("lent-for-ever", Rule::LentForEver),
         ("grant-unheard", Rule::GrantUnheard),

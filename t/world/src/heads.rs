@@ -7,6 +7,7 @@ mod apart;
 mod dues;
 mod gifts;
 mod kept;
+mod lesser;
 mod overdue;
 mod resumed;
 
@@ -34,6 +35,7 @@ use apart::{Apart, Holds, Queue};
 use dues::Dues;
 use gifts::Gifts;
 use kept::Kept;
+use lesser::Lesser;
 use overdue::Overdue;
 pub use resumed::Before;
 
@@ -56,6 +58,7 @@ pub struct Watched {
     gifts: Gifts,
     overdue: Overdue,
     kept: Kept,
+    lesser: Lesser,
     dues: Dues,
     /// What the leader before was told, until that is found again.
     before: Option<Before>,
@@ -85,6 +88,8 @@ pub struct Tally {
     pub judged: u64,
     /// Promised starts that were held against what was promised before.
     pub promises: u64,
+    /// The same, where whoever is due more may take them.
+    pub losses: u64,
     /// Passes whose accounts were reckoned anew.
     pub dues: u64,
     /// Pairs of who began and who waited on and asked for the same.
@@ -97,6 +102,7 @@ impl Tally {
         self.passes += other.passes;
         self.judged += other.judged;
         self.promises += other.promises;
+        self.losses += other.losses;
         self.dues += other.dues;
         self.picks += other.picks;
     }
@@ -130,6 +136,7 @@ impl Watched {
             gifts: Gifts::default(),
             overdue: Overdue::default(),
             kept: Kept::default(),
+            lesser: Lesser::default(),
             dues: Dues::default(),
             before: None,
             tally: Tally::default(),
@@ -155,6 +162,9 @@ impl Watched {
             Delta::Policy(text) if breaks(Rule::OverdueUnheard) => {
                 Some(Delta::Policy(overdue::patient(text)))
             }
+            Delta::Policy(text) if breaks(Rule::PromiseDropped) => {
+                Some(Delta::Policy(lesser::for_good(text)))
+            }
             Delta::Policy(text) if breaks(Rule::PassUnheard) => {
                 Some(Delta::Policy(dues::standing_still(text)))
             }
@@ -171,9 +181,13 @@ impl Watched {
             self.pass = Pass::Late;
         }
         self.note_kept(&delta);
+        self.note_lesser(&delta);
         self.dues.note(&delta, &self.wants);
         self.note(&delta);
         told.into_iter().for_each(|told| self.planner.apply(told));
+        if matches!(delta, Delta::Freed(_)) && breaks(Rule::PromiseDropped) {
+            self.drop_promise();
+        }
     }
 
     fn note(&mut self, delta: &Delta) {
@@ -251,10 +265,12 @@ impl Watched {
     pub fn plan(&mut self, now: Time, steps: u32) -> (Outcome, Result<(), String>) {
         self.resume(now);
         self.ask_kept();
+        self.ask_lesser();
         self.ask_dues();
         let mut outcome = self.planner.plan(now, steps);
         self.planned = now;
         let kept = self.check_kept(&mut outcome, now);
+        let lesser = self.check_lesser(&mut outcome, now);
         let dues = self.check_dues(&mut outcome, now);
         let passes = self.queues().filter(|queue| {
             let waits = |(job, want): (&JobId, &Want)| waits(*queue, &outcome, *job, want);
@@ -268,6 +284,7 @@ impl Watched {
             Pass::Late => Ok(()),
         };
         let checked = kept
+            .and(lesser)
             .and(dues)
             .and(checked)
             .and_then(|()| match self.closes() {
@@ -331,6 +348,7 @@ impl Watched {
     /// Those who wait for what is not set aside.
     fn main(&self) -> Option<Queue<'_>> {
         Some(Queue {
+            name: None,
             wants: &self.wants,
             held: &self.held,
             nodes: self.inventory.as_ref()?,
@@ -348,7 +366,6 @@ impl Watched {
         let Some((text, passing)) = judged else {
             return Ok(());
         };
-            name: None,
         // Whoever takes from others is before those who do not, wherever he stands; and what pools are
         // left at a time is not reckoned here.
         let takes_pools = queue.wants.values().any(|want| !want.pools.is_empty());

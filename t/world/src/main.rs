@@ -311,11 +311,14 @@ fn report(options: &Options, totals: &Totals, seconds: f64) -> ExitCode {
         passes,
         judged,
         promises,
+        losses,
         dues,
         picks,
     } = totals.heads;
     println!("{passes} passes let somebody start while another waited, {judged} were judged");
-    println!("{promises} promised starts were held against what was promised before");
+    println!(
+        "{promises} promised starts were held against what was promised before, {losses} where turns change"
+    );
     println!(
         "{dues} times dues were reckoned anew, {picks} times for who began and who waited alike"
     );

@@ -325,6 +325,13 @@ fn a_job_that_waits_too_long_in_a_line_of_nodes_that_are_set_aside() {
 }
 
 #[test]
+fn a_promise_that_is_lost_to_a_lesser_job_where_turns_change() {
+    // Few have that policy, and three who wait for what ends in time.
+    let sentences = ["though nobody who is due as much begins or has another start"];
+    found_from(900, Shape::Flat, "promise-dropped", &sentences);
+}
+
+#[test]
 fn a_job_that_starts_from_a_stopped_queue() {
     found("stop-unheard", &["which is stopped"]);
 }

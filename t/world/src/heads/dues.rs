@@ -30,9 +30,9 @@ const TAG: u64 = u64::MAX;
 /// So much of a sum of other numbers is no other number.
 const NEAR: f64 = 1e-6;
 /// So much of a value is nothing of what was used: it is what an hour and a half of waiting is worth.
-const LITTLE: f64 = 10.0;
+pub(super) const LITTLE: f64 = 10.0;
 /// The urgency before all values.
-const EXPEDITE: u8 = 31;
+pub(super) const EXPEDITE: u8 = 31;
 
 /// Of more who wait or hold something no pass is judged: trials have thousands.
 const PARTIES_MAX: usize = 200;

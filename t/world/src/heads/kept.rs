@@ -3,8 +3,9 @@
 //! The planner is asked with each pass what it promises in each line. What was told is void when somebody comes who is
 //! before, a node goes, something that runs is given more time or ends late, nodes are reserved, or what is asked for
 //! changes: all that is told of in the changes, or is seen by the clock. Those who come behind, begin or end are no
-//! reason. What was promised by a leader that is gone is judged where `resumed` finds all as it was. Not judged is
-//! where turns change while jobs wait, as under `flux`: there whoever is due more takes what others were promised.
+//! reason. What was promised by a leader that is gone is judged where `resumed` finds all as it was. Where turns
+//! change while jobs wait, as under `flux`, whoever is due more takes what others were promised: that is judged in
+//! `lesser`.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,9 @@ use super::{Pass, Watched, is_in_order};
 /// Whoever asks in a world has numbers of his own.
 const TAG: u64 = u64::MAX;
 /// No world has so many who wait.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 /// What ends late is planned to end in a second, so that much is no other time.
-const SLACK: Span = Span::seconds(1);
+pub(super) const SLACK: Span = Span::seconds(1);
 
 /// What was promised to whom.
 #[derive(Default)]
@@ -49,7 +50,7 @@ impl Promised {
 }
 
 /// Whether what is held is what was known to be, and ends no later.
-fn is_within(set: &ResourceSet, known: &ResourceSet) -> bool {
+pub(super) fn is_within(set: &ResourceSet, known: &ResourceSet) -> bool {
     let ends = |set: &ResourceSet| match set.expiration {
         0 => i64::MAX,
         end => end,
@@ -152,12 +153,17 @@ impl Watched {
 
     /// What ends late may move all that is promised in its line, and so may what is not reckoned here.
     fn void_late(&self, queue: Queue<'_>, now: Time, known: &mut BTreeMap<JobId, Time>) {
+        if !self.is_promised(queue) || self.is_late(queue, now) {
+            known.retain(|job, _| !queue.wants.contains_key(job));
+        }
+    }
+
+    /// Whether something that runs in a line should have ended.
+    pub(super) fn is_late(&self, queue: Queue<'_>, now: Time) -> bool {
         let cleanup = cleanup(self.preempts.grace);
         let is_late = |expiration: i64| expiration != 0 && Time(expiration).after(cleanup) <= now;
         let mut held = queue.held.values();
-        if !self.is_promised(queue) || held.any(|(_, set)| is_late(set.expiration)) {
-            known.retain(|job, _| !queue.wants.contains_key(job));
-        }
+        held.any(|(_, set)| is_late(set.expiration))
     }
 
     fn check_kept_in(
@@ -212,7 +218,7 @@ impl Watched {
     }
 
     /// Whether nobody takes from others in a line, and those who wait do so each by itself and for nodes alone.
-    fn is_promised(&self, queue: Queue<'_>) -> bool {
+    pub(super) fn is_promised(&self, queue: Queue<'_>) -> bool {
         let mut wants = queue.wants.values();
         let is_other = |want: &Want| !want.pools.is_empty() || want.gang.is_some();
         !wants.any(is_other) && !self.takes(queue.wants)
