@@ -39,6 +39,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
             asks: Asks::Cores,
             followed_in: 0,
             running: None,
+            lends: None,
         };
         told(&mut report, policy, &played(&workload, &asking)?);
     }
@@ -53,6 +54,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
         asks: Asks::Cores,
         followed_in: FOLLOWED_IN,
         running: None,
+        lends: None,
     };
     let truth = played(&workload, &asking)?;
     told(&mut report, "easy, two queue instances", &truth);

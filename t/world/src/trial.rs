@@ -160,15 +160,13 @@ impl Trial {
         Trial::at(ground, world)
     }
 
-    /// The same where so many jobs of each queue run at a time at most.
+    /// The same where the root is another than it would be.
     ///
     /// # Errors
     /// A broken promise.
-    pub fn limited(ground: Ground, running: u32) -> Result<Trial, String> {
+    pub fn otherwise(ground: Ground, change: impl FnOnce(&mut World)) -> Result<Trial, String> {
         let mut world = world(&ground);
-        for queue in &mut world.root().settings.queues {
-            queue.rules.limits.running_jobs = Some(running);
-        }
+        change(&mut world);
         Trial::at(ground, world)
     }
 

@@ -49,6 +49,7 @@ fn asking(preset: &str, promises: Promises) -> Asking {
         asks: Asks::Cores,
         followed_in: 0,
         running: None,
+        lends: None,
     }
 }
 
@@ -227,4 +228,20 @@ fn a_wide_job_over_three_instances_starts_when_one_queue_says() {
             assert!(late <= pass, "seed {seed}, messages of {message}: {late}");
         }
     }
+}
+
+/// Whose limit is longer than half of the nodes are lent for is told so, and starts at once with that limit.
+#[test]
+fn who_takes_no_longer_than_nodes_are_lent_for_as_advised_starts_at_once() {
+    let asking = Asking {
+        nodes: CORES / 2,
+        cores: 2,
+        queues: vec!["a", "b"],
+        followed_in: 1,
+        lends: Some(Span::seconds(300)),
+        ..asking("easy", Promises::First)
+    };
+    let truth = play(&workload(21, 1000), &asking).unwrap();
+    assert!(truth.misled.is_empty(), "{truth:?}");
+    assert!(truth.lent >= 20, "{} of {}", truth.lent, truth.followed);
 }

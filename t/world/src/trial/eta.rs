@@ -5,14 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use eddy_modules::settings::{Elastic, Extent};
 use eddy_sched::sim::{SimJob, Workload};
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::plan::{Estimate, Explained, Suppose};
 use eddy_wire::services::job::JobSet;
 use eddy_wire::time::{Span, Time};
 
 use super::{Door, Ground, News, Party, Told, Trial, work};
 use crate::call::{Ask, Call};
+use crate::nature::ROOT;
+use crate::oracle::queues::Home;
+use crate::world::World;
 
 /// So many messages of what follows from something one after the other.
 const MESSAGES: i64 = 20;
@@ -63,6 +68,8 @@ pub struct Asking {
     pub followed_in: usize,
     /// So many jobs of each queue run at a time at most.
     pub running: Option<u32>,
+    /// The first queue is at home on half of the nodes, and lends them for at most so long.
+    pub lends: Option<Span>,
 }
 
 impl Asking {
@@ -74,6 +81,28 @@ impl Asking {
             Asks::Scattered => 1,
         };
         (ask.nodes, ask.ntasks) = (Some(nodes), nodes * each);
+    }
+
+    fn prepare(&self, world: &mut World) {
+        if self.running.is_some() {
+            for queue in &mut world.root().settings.queues {
+                queue.rules.limits.running_jobs = self.running;
+            }
+        }
+        let Some(lend_max) = self.lends else {
+            return;
+        };
+        let home = Idset::range(self.nodes / 2, self.nodes - 1);
+        world.nature.oracle(ROOT).set_home(Home {
+            queue: self.queues[0].to_owned(),
+            ranks: home.clone(),
+            lend_max,
+        });
+        world.root().settings.declared[0].extent = Extent::Elastic(Elastic {
+            ranks: None,
+            home,
+            lend_max: Some(lend_max),
+        });
     }
 }
 
@@ -94,7 +123,9 @@ pub struct Truth {
     pub width: f64,
     /// How many were changed as advised.
     pub followed: usize,
-    /// Those of them that did not start at once.
+    /// How many of them were to take no longer than an instance lends its home.
+    pub lent: usize,
+    /// Those that did not start at once.
     pub misled: Vec<(u64, Suppose)>,
     /// What each was promised first, by its place in the workload.
     pub promises: BTreeMap<usize, Time>,
@@ -139,10 +170,7 @@ pub fn play(workload: &Workload, asking: &Asking) -> Result<Truth, String> {
         accounts: Vec::new(),
         members: vec![],
     };
-    let mut trial = match asking.running {
-        Some(running) => Trial::limited(ground, running)?,
-        None => Trial::new(ground)?,
-    };
+    let mut trial = Trial::otherwise(ground, |world| asking.prepare(world))?;
     let mut play = Play {
         asking,
         ids: BTreeMap::new(),
@@ -229,8 +257,12 @@ impl Play<'_> {
         if !self.waited.is_multiple_of(self.asking.one_in) {
             return Ok(());
         }
-        let id = self.ids.get(&ask.name).copied();
-        let id = id.ok_or_else(|| format!("job {} was refused", job.id))?;
+        let id = match self.ids.get(&ask.name) {
+            Some(id) => *id,
+            // It is wider than what it is lent for so long.
+            None if self.asking.lends.is_some() => return Ok(()),
+            None => return Err(format!("job {} was refused", job.id)),
+        };
         let now = trial.world.nature.now;
         // Who came first is first where all are alike.
         let first = self.waiting.first().copied();
@@ -330,6 +362,7 @@ impl Play<'_> {
         truth.width = widths / truth.likely.max(1) as f64;
         for (place, advice, now) in self.changed {
             truth.followed += 1;
+            truth.lent += usize::from(advice.limit.is_some() && advice.limit == self.asking.lends);
             let name = format!("{place} as advised");
             if self.began.get(&name).is_none_or(|began| *began > now) {
                 truth.misled.push((place as u64, advice));
