@@ -261,3 +261,30 @@ fn after_a_restart_everybody_is_kept_back_by_what_binds_him() {
     i.ended(3, 0, ended(0, None));
     assert!(is_through(&i, 4), "{:?}", i.life(4, "submit"));
 }
+
+/// An admin may move it there. It never starts, and says by what, with the figures.
+#[test]
+fn one_that_is_moved_to_where_it_asks_for_too_much_is_told_by_which_limit_it_waits() {
+    let mut i = Instance::asleep(1);
+    let queue = |name: &str, cores: Option<u32>| Queue {
+        name: name.to_owned(),
+        instance: None,
+        default: cores.is_none(),
+        rules: Rules {
+            limits: Limits {
+                cores,
+                ..Limits::default()
+            },
+            ..Rules::default()
+        },
+    };
+    i.settings.queues = vec![queue("wide", None), queue("narrow", Some(2))];
+    i.restart();
+    i.submit(0, 4, &json!({}));
+    let asked = json!({"jobs": {"ranges": [[1, 1]]}, "set": {"queue": "narrow"}});
+    let moved = i.call("job.update", &asked);
+    assert!(moved.contains("\"count\":1"), "{moved}");
+    let told = i.call("job.list", &json!({}));
+    let why = "limit `cores` of queue `narrow` is 2: 0 are taken, 4 asked for";
+    assert!(told.contains(why), "{told}");
+}
