@@ -62,7 +62,7 @@ use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
 use fits::fits;
 use held::{HeldError, keeps_held};
-use kept::{CopyError, identity, in_force, own_place, possession, there};
+use kept::{CopyError, InsideError, identity, in_force, outermost, own_place, possession, there};
 
 /// How long a lock that is held is tried for.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -95,6 +95,9 @@ pub enum StartError {
     /// The state directory is another's.
     #[error(transparent)]
     Copy(#[from] CopyError),
+    /// The state directory is of an instance inside another.
+    #[error(transparent)]
+    Inside(#[from] InsideError),
     /// There is no run directory.
     #[error(transparent)]
     Rundir(#[from] RundirError),
@@ -341,6 +344,9 @@ fn opened(
         config::Sync::Full => Sync::Full,
         config::Sync::Normal => Sync::Normal,
     };
+    if child.is_none() {
+        outermost(statedir)?;
+    }
     let recover = if args.recover {
         Recover::Cut
     } else {

@@ -20,7 +20,7 @@ use super::{Possession, StartError, io as failed};
 use crate::config::Config;
 use crate::config::declared::DeclaredInstance;
 use crate::inventory::Source;
-use crate::journal::Journal;
+use crate::journal::{DATABASE, Journal};
 use crate::leader::BrokerArgs;
 use crate::leader::configured::Configured;
 use crate::leader::reload::Basis;
@@ -44,6 +44,41 @@ pub struct CopyError {
     statedir: PathBuf,
     /// Where it was when it was used last.
     of: PathBuf,
+}
+
+/// A state directory of which another instance begins the leader.
+#[derive(Debug, Error)]
+#[error("state directory {} is of an instance inside that of {}, which begins it itself; start that one, with --recover if a journal is damaged, or try a queue instance that is down again by `eddy queue start`", .statedir.display(), .of.display())]
+pub struct InsideError {
+    /// The one that was to be used.
+    statedir: PathBuf,
+    /// That of the outermost instance around it.
+    of: PathBuf,
+}
+
+/// Refuses the state directory of an instance that is inside another: begun alone it would go by its own inventory and
+/// run what it was passed a second time.
+pub(super) fn outermost(statedir: &Path) -> Result<(), InsideError> {
+    let Ok(path) = fs::canonicalize(statedir) else {
+        // It is not there yet.
+        return Ok(());
+    };
+    let around = std::iter::successors(around(&path), |outer| around(outer));
+    match around.last() {
+        Some(of) => Err(InsideError { statedir: path, of }),
+        None => Ok(()),
+    }
+}
+
+/// That of the instance around one, which has those inside it below itself or below its ranks (directories.md).
+fn around(statedir: &Path) -> Option<PathBuf> {
+    let above = |path: &Path, name: &str| {
+        let within = path.parent().filter(|within| within.ends_with(name))?;
+        within.parent().map(Path::to_owned)
+    };
+    let of = above(statedir, "children")?;
+    let of = above(&of, "ranks").unwrap_or(of);
+    of.join(DATABASE).exists().then_some(of)
 }
 
 /// Where a state directory is.
@@ -225,5 +260,27 @@ mod tests {
         assert!(at(&second).is(&before), "it was moved");
         fs::create_dir(&first).expect("made");
         assert!(at(&first).is(&before), "it was put back");
+    }
+
+    #[test]
+    fn what_is_inside_another_instance_is_known_by_where_it_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = fs::canonicalize(dir.path()).expect("it is there");
+        let inner = root.join("children/batch");
+        let deep = inner.join("ranks/3/children/7.1");
+        fs::create_dir_all(&deep).expect("made");
+        let of = |statedir: &Path| outermost(statedir).err().map(|error| error.of);
+        assert_eq!(of(&inner), None, "there is no instance around it");
+        fs::write(inner.join(DATABASE), "").expect("written");
+        assert_eq!(of(&deep), Some(inner.clone()));
+        fs::write(root.join(DATABASE), "").expect("written");
+        assert_eq!(of(&deep), Some(root.clone()));
+        assert_eq!(of(&inner), Some(root.clone()));
+        assert_eq!(of(&root), None);
+        assert_eq!(
+            of(&root.join("children/none")),
+            None,
+            "it is made by a start"
+        );
     }
 }
