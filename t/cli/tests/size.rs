@@ -381,6 +381,11 @@ fn a_shell_that_hangs_is_ended_when_its_node_is_declared_dead_by_force() -> Test
     let row = instance.row(&job)?;
     let why = row["reason"].as_str().unwrap_or_default();
     assert!(why.contains("declared rank 1 dead: stuck"), "{row}");
+    let why = instance.ok(&["why", &job])?;
+    assert!(
+        why.contains("  ended:  as one of its nodes was lost on "),
+        "{why}"
+    );
     assert!(shell.ends_within(LIMIT));
     assert!(tasks.iter().all(|task| task.ends_within(LIMIT)));
     instance.ok(&["resource", "undrain", "1"])?;

@@ -21,6 +21,8 @@ use crate::{signals, when};
 
 /// The file whose output nobody has.
 const DROPPED: &str = "none";
+/// How the reason of a job begins that lost a node: no user raises it.
+const NODE_FAILURE: &str = "node-failure: ";
 /// Of so many jobs it is told: each costs two questions.
 const TOLD_MAX: usize = 16;
 
@@ -220,6 +222,13 @@ fn failed(row: &JobRow) -> String {
         0 | 1 => "its task",
         _ => "one of its tasks or more",
     };
+    if row.reason.starts_with(NODE_FAILURE) {
+        // What its tasks ended with nobody has seen: that is put in where they were lost.
+        return match row.nnodes {
+            0 | 1 => "as its node was lost".to_owned(),
+            _ => "as one of its nodes was lost".to_owned(),
+        };
+    }
     let status = row.status.unwrap_or_default();
     match (status & 0x7f, status >> 8 & 0xff) {
         (0, 0) => "by what its reason says".to_owned(),
