@@ -281,20 +281,13 @@ impl Sched {
         };
         let (_, busy) = self.late(&open);
         let free = open.ranks.difference(&busy);
+        let held = open.ranks.intersect(&busy);
         let second = match running {
             Running::Refuse => Idset::new(),
-            Running::Ignore => open.ranks.intersect(&busy),
+            Running::Ignore => held.clone(),
         };
-        let most = free.len() + second.len();
-        if count == 0 || u64::from(count) > most {
-            let text = format!(
-                "count: {count} given, {most} nodes can be had from then on{}",
-                match running {
-                    Running::Refuse => ", more where what runs is ignored",
-                    Running::Ignore => "",
-                }
-            );
-            return Err(Refusal::new(Code::Conflict, text));
+        if count == 0 || u64::from(count) > free.len() + second.len() {
+            return Err(too_many(count, free.len(), held.len(), running));
         }
         let ranks = free.iter().chain(second.iter());
         Ok(ranks.take(count as usize).collect())
@@ -329,4 +322,24 @@ impl Sched {
         }
         (jobs, ranks)
     }
+}
+
+/// That so many nodes cannot be reserved, where so many are free then and on so many more jobs would still run.
+fn too_many(count: u32, free: u64, held: u64, running: Running) -> Refusal {
+    let allowed = |most: u64| match most {
+        0 => "no node can be had then".to_owned(),
+        1 => "allowed is 1 node".to_owned(),
+        most => format!("allowed are 1 to {most} nodes"),
+    };
+    let allowed = match running {
+        Running::Refuse if held > 0 => format!(
+            "{}, and up to {} where jobs that would still run on them are ignored",
+            allowed(free),
+            free + held
+        ),
+        Running::Refuse => allowed(free),
+        Running::Ignore => allowed(free + held),
+    };
+    let text = format!("count: {count} given; {allowed}");
+    Refusal::new(Code::Conflict, text)
 }
