@@ -1,7 +1,11 @@
-//! Whether jobs are named by their numbers as a request may name them.
+//! Whether jobs are named as a request may name them: by their numbers, and by what they are to be called.
 
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::services::job::{JOB_RANGES_MAX, JobSet};
+use eddy_wire::update::NAME;
+
+/// The longest text of a job that is one line, in bytes.
+const LINE_BYTES_MAX: usize = 4096;
 
 /// Whether so many ranges may be asked about, and each is one. Asked before anything is done for the first.
 ///
@@ -20,5 +24,31 @@ pub(crate) fn ranges(set: &JobSet) -> Result<(), Refusal> {
             "jobs: {first}-{last} given, a range ends after it begins"
         ))),
         None => Ok(()),
+    }
+}
+
+/// Whether a text of a job is one line, and no longer than it may be.
+///
+/// # Errors
+/// By the field.
+pub(crate) fn bounded(field: &str, text: &str) -> Result<(), Refusal> {
+    if text.len() > LINE_BYTES_MAX || text.contains('\n') {
+        let text = format!("{field}: one line of at most {LINE_BYTES_MAX} bytes is allowed");
+        return Err(Refusal::invalid(text));
+    }
+    Ok(())
+}
+
+/// Whether a job may be called so, when it is submitted and later.
+///
+/// # Errors
+/// By the field.
+pub(crate) fn job_name(name: &str) -> Result<(), Refusal> {
+    bounded(NAME, name)?;
+    match name {
+        "" => Err(Refusal::invalid(format!(
+            "{NAME}: an empty name given; allowed is any other, or none"
+        ))),
+        _ => Ok(()),
     }
 }

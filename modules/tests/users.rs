@@ -298,6 +298,19 @@ fn submits(i: &mut Instance, sender: (u32, Roles), urgency: u8) -> String {
 }
 
 #[test]
+fn a_job_has_a_name_or_none_when_it_is_submitted_as_when_it_is_changed() {
+    let mut i = anns(Listing::Open);
+    i.clear();
+    i.sender = ANN;
+    i.submit(0, 1, &json!({"job": {"name": ""}}));
+    let refused = "attributes.system.job.name: an empty name given; allowed is any other, or none";
+    assert!(i.answers[0].contains(refused), "{:?}", i.answers);
+    let body = json!({"jobs": {"ranges": [[2, 2]]}, "set": {"name": ""}});
+    let answer = i.call("job.update", &body);
+    assert!(answer.contains(refused), "{answer}");
+}
+
+#[test]
 fn nobody_but_owner_and_admins_is_more_urgent_than_others() {
     let mut i = anns(Listing::Open);
     let before = i.records.len();

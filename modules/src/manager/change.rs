@@ -18,10 +18,7 @@ use eddy_wire::time::Time;
 
 use super::Manager;
 use super::above::ordered_above;
-use crate::named;
-
-/// Longest note or type of an exception in bytes.
-const NOTE_BYTES_MAX: usize = 4096;
+use crate::named::{self, bounded};
 
 /// Why nothing is done to a job that is not here, or of which its sender may not know.
 pub(super) const NO_JOB: &str = "there is no such job, or it is over";
@@ -418,14 +415,6 @@ fn declared(job: &Job) -> Option<&str> {
 
 fn may_change(request: &Request, job: &Job) -> bool {
     request.sender().may_act_for(job.submit.user)
-}
-
-pub(super) fn bounded(field: &str, text: &str) -> Result<(), Refusal> {
-    if text.len() > NOTE_BYTES_MAX || text.contains('\n') {
-        let text = format!("{field}: one line of at most {NOTE_BYTES_MAX} bytes is allowed");
-        return Err(Refusal::invalid(text));
-    }
-    Ok(())
 }
 
 /// What eddy itself raises with a meaning of its own: a job that ended by it is not charged, say, or begins again.

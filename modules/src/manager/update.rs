@@ -21,13 +21,13 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{LIMIT_MOVED, Scope, UpdateRequest};
 use eddy_wire::services::sched::{BoundsRequest, SUPPOSED_MAX};
 use eddy_wire::time::{Span, Time};
-use eddy_wire::update::{Change, DURATION, Limit, NAME, Terms};
+use eddy_wire::update::{Change, DURATION, Limit, Terms};
 
 use serde_json::Number;
 
 use super::Manager;
-use super::change::{Named, bounded};
-use crate::named::ranges;
+use super::change::Named;
+use crate::named::{job_name, ranges};
 
 /// No limit is longer, as in a jobspec: some 136 years.
 const LIMIT_MAX: Span = Span(NUMBER_MAX);
@@ -131,10 +131,7 @@ impl Manager {
 /// The time limit that is asked for, if one is, or none.
 fn asked_limit(body: &UpdateRequest) -> Result<Option<Limit>, Refusal> {
     if let Some(name) = &body.set.name {
-        bounded(NAME, name)?;
-        if name.is_empty() {
-            return Err(Refusal::invalid(format!("{NAME}: an empty name given")));
-        }
+        job_name(name)?;
     }
     let Some(duration) = body.duration else {
         return match body.set.is_empty() {
