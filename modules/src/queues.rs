@@ -83,9 +83,12 @@ impl Module for Queues {
         self.fleet.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Queue(turned), _) => {
+                // The start of one that was open is of its instance, and of this leader's life.
+                if self.changes(turned) {
+                    let seqs = self.seqs.entry(turned.queue.clone()).or_default();
+                    seqs.note(turned.turn, record.seq);
+                }
                 self.gates.apply(record.event.t, turned);
-                let seqs = self.seqs.entry(turned.queue.clone()).or_default();
-                seqs.note(turned.turn, record.seq);
             }
             (Kind::Memo(memo), _) => {
                 if let Some(change) = Change::told(memo) {
@@ -235,12 +238,23 @@ impl Queues {
             reason: reason.clone(),
             userid,
         });
-        let untouched = Gate::default();
-        let changes = |turned: &Turned| {
-            let gate = self.gates.gate(&turned.queue).unwrap_or(&untouched);
-            !gate.is_so(turned)
+        let is_due = |turned: &Turned| {
+            self.changes(turned) || turned.turn == Turn::Start && self.down(&turned.queue).is_some()
         };
-        Ok(turned.filter(changes).collect())
+        Ok(turned.filter(is_due).collect())
+    }
+
+    /// Whether that makes another of the gate of its queue.
+    fn changes(&self, turned: &Turned) -> bool {
+        let untouched = Gate::default();
+        let gate = self.gates.gate(&turned.queue).unwrap_or(&untouched);
+        !gate.is_so(turned)
+    }
+
+    /// Why the instance that serves a queue is not there.
+    fn down(&self, queue: &str) -> Option<String> {
+        let configured = self.configured.iter().find(|one| one.name == queue)?;
+        self.fleet.down(configured.instance.as_deref()?)
     }
 
     /// All queues there are, by name.
@@ -272,11 +286,11 @@ impl Queues {
             let count = self.counts.get(&name).copied().unwrap_or_default();
             let rules = configured.map(|queue| queue.rules.clone());
             let instance = configured.and_then(|queue| queue.instance.clone());
-            let down = instance.as_deref().and_then(|name| self.fleet.down(name));
+            let down = self.down(&name);
             let is_away = |name: &String| !self.serving.contains(name);
             QueueRow {
                 unreached: down.is_none() && instance.as_ref().is_some_and(is_away),
-                down: down.map(str::to_owned),
+                down,
                 instance,
                 default: configured.map_or(name == UNNAMED, |queue| queue.default) && !self.any,
                 gone: configured.is_none() && name != UNNAMED && !self.any,

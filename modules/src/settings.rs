@@ -84,6 +84,8 @@ pub struct Settings {
     pub filters: Vec<Filter>,
     /// Program and first arguments that lead a child instance.
     pub instance_command: Vec<String>,
+    /// What declared instances do where their journals are damaged.
+    pub damage: Damage,
     /// User id of the owner, whose jobs the declared instances are.
     pub owner: u32,
     /// Who else may connect, and what they see of each other.
@@ -160,6 +162,16 @@ pub struct Declared {
     pub leader: Leader,
     /// The configuration it is started with, as `key=value`.
     pub set: Vec<String>,
+}
+
+/// What a leader does whose journal is damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Damage {
+    /// It does not begin.
+    #[default]
+    Refuse,
+    /// It keeps what is whole and begins with that.
+    Cut,
 }
 
 /// The nodes of a declared instance.
@@ -294,6 +306,7 @@ impl Settings {
             pools: Vec::new(),
             filters: Vec::new(),
             instance_command: Vec::new(),
+            damage: Damage::Refuse,
             owner: 0,
             access: Access::default(),
             inventory,

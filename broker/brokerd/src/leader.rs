@@ -14,6 +14,7 @@ pub mod filters;
 pub mod granted;
 pub mod lack;
 pub mod left;
+mod no_begin;
 pub mod nodes;
 pub mod own;
 pub mod peers;
@@ -39,6 +40,7 @@ use std::path::PathBuf;
 
 use eddy_broker::effect::QueryTag;
 use eddy_broker::{Answer, Caller};
+use eddy_modules::settings::Damage;
 use eddy_wire::id::Epoch;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -101,6 +103,14 @@ pub struct BrokerArgs {
 }
 
 impl BrokerArgs {
+    /// What it does where its journal is damaged, and has its declared instances do.
+    fn damage(&self) -> Damage {
+        match self.recover {
+            true => Damage::Cut,
+            false => Damage::Refuse,
+        }
+    }
+
     fn source(&self) -> Source {
         match (&self.resources, &self.fake, self.cores) {
             (Some(path), _, _) => Source::File(path.clone()),
@@ -168,14 +178,18 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
     };
     end_on_panic(starter);
     let mut patience = Patience::new(start::statedir(&args, child.as_ref()), starter);
+    let told = child.clone();
     match start::lead(&args, child, &configured, ready, &mut patience) {
         Ok(code) => code,
         Err(failure) => {
             let (ready, error) = *failure;
             tracing::error!("{}", chain(&error));
             let line = patience.line(&error);
-            if args.child {
+            if let Some(told) = &told {
                 eprintln!("eddy broker: {line}");
+                if patience.is_final(&error) {
+                    no_begin::tell(told, &error, &line);
+                }
             }
             if let Some(ready) = ready {
                 ready.tell(&line);

@@ -12,13 +12,15 @@ use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Leader, Work};
+use eddy_wire::queue::Turn;
 use eddy_wire::services::job::URGENCY_MAX;
 use eddy_wire::time::{Span, Time};
 use serde_json::{Map, Value, json};
 use uuid::{Builder, Uuid, Variant, Version};
 
+use crate::live::Change;
 use crate::nest::hung;
-use crate::settings::{Declared, Elastic, Extent, Settings};
+use crate::settings::{Damage, Declared, Elastic, Extent, Queue, Settings};
 
 /// So many ends within [`ENDS_SPAN`] are too many.
 const ENDS_MAX: usize = 5;
@@ -33,6 +35,9 @@ pub const FLEET_URGENCY: u8 = URGENCY_MAX;
 #[derive(Debug, Default)]
 pub struct Fleet {
     members: BTreeMap<String, Member>,
+    /// Which of them serves a queue.
+    serves: BTreeMap<String, String>,
+    damage: Damage,
 }
 
 #[derive(Debug)]
@@ -46,6 +51,10 @@ struct Member {
     /// never came so far has left nothing there to come back to.
     given: Option<Idset>,
     job: Option<JobId>,
+    /// Its job, or the last that it had in this leader's life.
+    last: Option<JobId>,
+    /// The job whose leader said hello last in this leader's life.
+    came: Option<JobId>,
     /// Why its job is ending.
     why: String,
     /// When its last jobs of this leader's life ended.
@@ -61,13 +70,18 @@ impl Fleet {
             home: None,
             given: None,
             job: None,
+            last: None,
+            came: None,
             why: String::new(),
             ends: VecDeque::new(),
             down: None,
         };
         let named = |declared: &Declared| (declared.name.clone(), member(declared));
-        let members = settings.declared.iter().map(named).collect();
-        Fleet { members }
+        Fleet {
+            members: settings.declared.iter().map(named).collect(),
+            serves: serves(&settings.queues),
+            damage: settings.damage,
+        }
     }
 
     /// Folds a record.
@@ -78,8 +92,14 @@ impl Fleet {
         match (&record.event.kind, record.event.job) {
             (Kind::LeaderStart(_), _) => {
                 for member in self.members.values_mut() {
-                    member.ends.clear();
-                    member.down = None;
+                    member.begins_anew();
+                    member.came = None;
+                }
+            }
+            (Kind::Queue(turned), _) if turned.turn == Turn::Start => {
+                let name = self.serves.get(&turned.queue);
+                if let Some(member) = name.and_then(|name| self.members.get_mut(name)) {
+                    member.begins_anew();
                 }
             }
             (Kind::Submit(submit), Some(job)) => {
@@ -87,6 +107,7 @@ impl Fleet {
                     && let Some(member) = self.members.get_mut(name)
                 {
                     member.job = Some(job);
+                    member.last = Some(job);
                     member.why.clear();
                 }
             }
@@ -95,6 +116,9 @@ impl Fleet {
                     && let Some(member) = self.members.get_mut(name)
                 {
                     member.home = Some((ranks, Some(record.seq)));
+                }
+                if let Some(change) = Change::told(memo) {
+                    self.serves = serves(&change.live.queues);
                 }
             }
             (Kind::Alloc(grant), Some(job)) => {
@@ -109,20 +133,15 @@ impl Fleet {
                 }
             }
             (Kind::Adopt(_), Some(job)) => {
-                if let Some(member) = self.of(job)
-                    && let Some(ranks) = member.given.clone()
-                    && !member.is_at_home(&ranks)
-                {
-                    member.home = Some((ranks, None));
+                if let Some(member) = self.of(job) {
+                    member.comes(job);
                 }
             }
             (Kind::Exception(exception), Some(job)) if exception.severity == 0 => {
                 if let Some(member) = self.of(job) {
                     member.why = format!("; {}: {}", exception.kind, exception.note);
                     if let Some(why) = hung::ends(exception) {
-                        let name = &member.declared.name;
-                        let down = format!("instance `{name}` is down: {why}, last job {job}");
-                        member.down = Some(down);
+                        member.down = Some(format!("{why}, last job {job}"));
                     }
                 }
             }
@@ -203,14 +222,39 @@ impl Fleet {
         seqs.extend(homes.filter_map(|(_, note)| *note));
     }
 
+    /// Whether an instance of that name is declared.
+    pub fn declares(&self, name: &str) -> bool {
+        self.members.contains_key(name)
+    }
+
+    /// Whether that job is one's, or was the last that one had.
+    pub fn is_its(&self, job: JobId) -> bool {
+        let mut members = self.members.values();
+        members.any(|member| member.last == Some(job))
+    }
+
     /// Whether it is declared and either there or on its way.
     pub fn is_up(&self, name: &str) -> bool {
         let member = self.members.get(name);
         member.is_some_and(|member| member.down.is_none())
     }
 
+    /// What it is to do where its journal is damaged: what its parent was told, until it came once.
+    pub fn damage(&self, name: &str) -> Damage {
+        match self.members.get(name) {
+            Some(member) if member.came.is_none() => self.damage,
+            Some(_) | None => Damage::Refuse,
+        }
+    }
+
+    /// That it is not started again, and why, as a sentence.
+    pub fn down(&self, name: &str) -> Option<String> {
+        let why = self.why_down(name)?;
+        Some(format!("instance `{name}` is down: {why}"))
+    }
+
     /// Why it is not started again.
-    pub fn down(&self, name: &str) -> Option<&str> {
+    pub fn why_down(&self, name: &str) -> Option<&str> {
         self.members.get(name)?.down.as_deref()
     }
 }
@@ -221,7 +265,29 @@ fn home_of(memo: &Map<String, Value>) -> Option<(&str, Idset)> {
     Some((note.get("instance")?.as_str()?, ranks))
 }
 
+/// Which instances serve which queues.
+fn serves(queues: &[Queue]) -> BTreeMap<String, String> {
+    let serves = |queue: &Queue| Some((queue.name.clone(), queue.instance.clone()?));
+    queues.iter().filter_map(serves).collect()
+}
+
 impl Member {
+    /// Whatever became of it before counts no more: one that is down is tried again.
+    fn begins_anew(&mut self) {
+        self.ends.clear();
+        self.down = None;
+    }
+
+    /// The leader of its job said hello.
+    fn comes(&mut self, job: JobId) {
+        self.came = Some(job);
+        if let Some(ranks) = self.given.clone()
+            && !self.is_at_home(&ranks)
+        {
+            self.home = Some((ranks, None));
+        }
+    }
+
     fn is_at_home(&self, ranks: &Idset) -> bool {
         self.home.as_ref().is_some_and(|(home, _)| home == ranks)
     }
@@ -242,10 +308,9 @@ impl Member {
             self.ends.pop_front();
         }
         if self.ends.len() >= ENDS_MAX && self.down.is_none() {
-            let (name, why) = (&self.declared.name, &self.why);
+            let why = &self.why;
             self.down = Some(format!(
-                "instance `{name}` is down: its job ended {ENDS_MAX} times within 10 minutes, \
-                 last job {job}{why}"
+                "its job ended {ENDS_MAX} times within 10 minutes, last job {job}{why}"
             ));
         }
     }
@@ -316,6 +381,7 @@ mod tests {
     use eddy_wire::grant::Grant;
     use eddy_wire::id::{Epoch, Rank};
     use eddy_wire::jobspec::Jobspec;
+    use eddy_wire::queue::Turned;
     use eddy_wire::resource_set::{NodeSet, ResourceSet};
     use eddy_wire::spec::Spec;
 
@@ -429,6 +495,70 @@ mod tests {
             None,
             "another number of nodes is placed anew"
         );
+    }
+
+    #[test]
+    fn one_that_is_down_is_tried_again_when_its_queue_is_started() {
+        let mut settings = Settings::for_inventory(Arc::default());
+        settings.declared = vec![Declared {
+            name: "batch".to_owned(),
+            extent: Extent::Fixed {
+                nodes: 2,
+                ranks: None,
+            },
+            leader: Leader::Node,
+            set: Vec::new(),
+        }];
+        settings.queues = vec![Queue {
+            name: "all".to_owned(),
+            instance: Some("batch".to_owned()),
+            ..Queue::default()
+        }];
+        let mut fleet = Fleet::new(&settings);
+        for job in 1..=ENDS_MAX as u64 {
+            let kind = submit(&fleet);
+            record(&mut fleet, job, Some(JobId(job)), kind);
+            record(&mut fleet, job, Some(JobId(job)), Kind::Clean);
+        }
+        assert!(fleet.down("batch").is_some());
+        assert!(fleet.is_its(JobId(5)), "the last of its jobs is known");
+        let turned = |queue: &str, turn| {
+            Kind::Queue(Box::new(Turned {
+                queue: queue.to_owned(),
+                turn,
+                reason: String::new(),
+                userid: 0,
+            }))
+        };
+        record(&mut fleet, 9, None, turned("root", Turn::Start));
+        record(&mut fleet, 9, None, turned("all", Turn::Enable));
+        assert!(fleet.down("batch").is_some(), "that is not its start");
+        record(&mut fleet, 9, None, turned("all", Turn::Start));
+        assert_eq!((fleet.down("batch"), fleet.missing().len()), (None, 1));
+    }
+
+    #[test]
+    fn a_damaged_journal_is_cut_until_its_leader_came_once() {
+        let mut settings = Settings::for_inventory(Arc::default());
+        settings.declared = vec![Declared {
+            name: "batch".to_owned(),
+            extent: Extent::Fixed {
+                nodes: 2,
+                ranks: None,
+            },
+            leader: Leader::Node,
+            set: Vec::new(),
+        }];
+        settings.damage = Damage::Cut;
+        let mut fleet = Fleet::new(&settings);
+        let job = Some(JobId(1));
+        let kind = submit(&fleet);
+        record(&mut fleet, 1, job, kind);
+        assert_eq!(fleet.damage("batch"), Damage::Cut);
+        record(&mut fleet, 2, job, adopt());
+        assert_eq!(fleet.damage("batch"), Damage::Refuse, "it was asked once");
+        record(&mut fleet, 3, None, Kind::LeaderStart(Epoch(2)));
+        assert_eq!(fleet.damage("batch"), Damage::Cut, "and is asked anew");
     }
 
     #[test]

@@ -16,13 +16,15 @@ use super::fleet::{self, FLEET_URGENCY};
 use super::keys::Known;
 use super::numbers::Taken;
 use super::{HELD_BYTES, HELD_MAX, Ingest, Intake, Submission, too_many};
-use crate::settings::Declared;
+use crate::settings::{Damage, Declared};
 
 impl Ingest {
     pub(super) fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
             (Kind::Adopt(_), Some(_)) => self.note_homes(now, out),
-            (Kind::Clean, Some(_)) | (Kind::ResourceDefine(..), None) => self.bring_up(now, out),
+            (Kind::Clean, Some(_)) | (Kind::ResourceDefine(..) | Kind::Queue(_), None) => {
+                self.bring_up(now, out);
+            }
             (Kind::IdBlock(_), None) => {
                 if let Some(note) = self.numbers.first_note() {
                     out.append_own(now, note);
@@ -63,7 +65,12 @@ impl Ingest {
             return;
         };
         self.proposed.insert(declared.name.clone());
-        let jobspec = fleet::jobspec(wanted, &self.local, &self.instance_command);
+        let cuts = match self.fleet.damage(&declared.name) {
+            Damage::Refuse => None,
+            Damage::Cut => Some("--recover".to_owned()),
+        };
+        let command: Vec<String> = self.instance_command.iter().cloned().chain(cuts).collect();
+        let jobspec = fleet::jobspec(wanted, &self.local, &command);
         let spec = self.specs.intern(jobspec);
         let spec = spec.expect("the configuration was checked");
         let submit = Submit {

@@ -213,8 +213,8 @@ impl View {
             JobState::Sched => match self.lines.stand(job) {
                 Stand::InLine => behind(job, self.heads.main.as_ref(), self.line, self.age()),
                 Stand::Away(name) => Reason::Dependency {
-                    what: match self.fleet.down(name) {
-                        Some(why) => why.to_owned(),
+                    what: match self.fleet.why_down(name) {
+                        Some(why) => format!("queue instance {name}, which is down: {why}"),
                         None => format!("queue instance {name}, which has no nodes yet"),
                     },
                 },

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -136,6 +136,81 @@ fn an_instance_that_is_down_says_why() -> Tested {
             return instance.shut_down();
         }
     }
+}
+
+/// As after the loss of a file system that held no more than the other files.
+fn damage(state: &Path) -> Tested {
+    for name in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+        let removed = fs::remove_file(state.join(name));
+        anyhow::ensure!(removed.is_ok() || name != "journal.db", "{removed:?}");
+    }
+    Ok(())
+}
+
+/// What is said of a queue once its instance is down.
+fn down(instance: &Instance, queue: &str) -> anyhow::Result<String> {
+    let begun = Instant::now();
+    loop {
+        let status = instance.ok(&["queue", "status", queue])?;
+        if status.contains("is down") {
+            return Ok(status);
+        }
+        anyhow::ensure!(begun.elapsed() < LIMIT, "{status}");
+    }
+}
+
+#[test]
+fn a_damaged_journal_of_a_queue_instance_is_told_and_cut_where_that_is_asked_for() -> Tested {
+    const WHY: &str = "its journal is damaged (the instance around it started with --recover keeps what is whole): \
+                       records 1..0 are whole, last acknowledged was";
+    let instance = declared()?;
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    let state = state_of(&instance, "batch")?;
+    let waits = instance.submit(&["-q", "batch", "--urgency=hold", "true"])?;
+    instance.shut_down()?;
+    damage(&state)?;
+    instance.start_again()?;
+    let status = down(&instance, "batch")?;
+    assert!(status.contains(WHY), "{status}");
+    instance.ok(&["release", &waits])?;
+    let row = instance.row(&waits)?;
+    let reason = row["reason"].as_str().unwrap_or_default();
+    let down = "waits for queue instance batch, which is down: its job ended 5 times";
+    assert!(reason.starts_with(down), "{row}");
+    let tried = instance.run(&["queue", "start", "batch"])?;
+    assert_eq!(tried.code, 1, "{tried:?}");
+    let line = tried.out.trim_end();
+    assert!(
+        line.starts_with("batch: instance `batch` is down: its job ended 5 times"),
+        "{line}"
+    );
+    assert!(line.contains(WHY), "{line}");
+    // It is nobody's to begin but the root's.
+    let alone = [
+        "start",
+        "--recover",
+        "--statedir",
+        &state.to_string_lossy(),
+        "true",
+    ];
+    let refused = instance.run(&alone)?;
+    let line = refused.refusal()?;
+    let root = instance.state().canonicalize()?;
+    let inside = format!("is of an instance inside that of {}", root.display());
+    assert!(line.contains(&inside), "{line}");
+    // What was in the way is gone.
+    fs::rename(&state, state.with_extension("aside"))?;
+    let tried = instance.ok(&["queue", "start", "batch"])?;
+    assert_eq!(tried.trim_end(), "batch: its instance is there again");
+    assert_eq!(instance.code(&waits)?, 0);
+    instance.shut_down()?;
+    damage(&state)?;
+    let mut recovering = instance.starting();
+    recovering.arg("--recover");
+    let ran = Running::start(recovering)?.wait()?;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    instance.shut_down()
 }
 
 #[test]

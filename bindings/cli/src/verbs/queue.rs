@@ -1,5 +1,7 @@
 //! `eddy queue`: which queues there are, and whether they take submissions and start jobs.
 
+use std::time::{Duration, Instant};
+
 use anyhow::bail;
 use clap::Subcommand;
 use eddy_client::Client;
@@ -17,6 +19,10 @@ use crate::{output, when};
 
 /// A start that is not told of for so long is worth telling.
 pub const UNHEARD_AFTER: Span = Span::seconds(2);
+/// For so long a queue instance that is begun again is waited for.
+const BEGUN_WITHIN: Duration = Duration::from_secs(30);
+/// The pause between two looks at it: nobody is told of a queue by itself.
+const BEGUN_LOOK: Duration = Duration::from_millis(100);
 
 /// Show queues, and let them take submissions and start jobs or not
 ///
@@ -69,6 +75,9 @@ enum Verb {
     /// Take no more submissions; what waits still starts
     Disable(Which),
     /// Let jobs of queues start again
+    ///
+    /// An instance that serves one and is down is begun again now, and what comes of that is said: that it is there, or,
+    /// with exit code 1, why it is down again, or that it is not reached within 30 s.
     Start(Which),
     /// Start no more jobs of queues; what runs goes on, and submissions are taken
     ///
@@ -122,7 +131,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             }
             Verb::Enable(which) => turn(&client, &which, Turn::Enable).await?,
             Verb::Disable(which) => turn(&client, &which, Turn::Disable).await?,
-            Verb::Start(which) => turn(&client, &which, Turn::Start).await?,
+            Verb::Start(which) => return started(&client, &which).await,
             Verb::Stop(which) => turn(&client, &which, Turn::Stop).await?,
             Verb::Drain { which, wait } => {
                 turn(&client, &which, Turn::Disable).await?;
@@ -170,6 +179,51 @@ async fn turn(client: &Client, which: &Which, turn: Turn) -> anyhow::Result<()> 
     };
     client.call::<TurnQueue>(&request).await?;
     Ok(())
+}
+
+/// Lets jobs start, and says what comes of the instances that were down before.
+async fn started(client: &Client, which: &Which) -> anyhow::Result<u8> {
+    let rows = meant(client, which).await?;
+    let down = rows.into_iter().filter(|row| row.down.is_some());
+    let mut down: Vec<String> = down.map(|row| row.name).collect();
+    turn(client, which, Turn::Start).await?;
+    let until = Instant::now() + BEGUN_WITHIN;
+    let mut code = 0;
+    while !down.is_empty() {
+        let is_late = Instant::now() >= until;
+        let mut left = Vec::new();
+        for row in self::rows(client, &down).await? {
+            match begun(&row) {
+                Some((line, worse)) => {
+                    output::lines([line])?;
+                    code = code.max(worse);
+                }
+                None if is_late => {
+                    let (name, within) = (escaped(&row.name), BEGUN_WITHIN.as_secs());
+                    output::lines([format!(
+                        "{name}: its instance is not reached within {within} s"
+                    )])?;
+                    code = 1;
+                }
+                None => left.push(row.name),
+            }
+        }
+        down = left;
+        if !down.is_empty() {
+            tokio::time::sleep(BEGUN_LOOK).await;
+        }
+    }
+    Ok(code)
+}
+
+/// What came of the instance of a queue that was down, and the exit code; nothing yet while it begins.
+fn begun(row: &QueueRow) -> Option<(String, u8)> {
+    let name = escaped(&row.name);
+    match &row.down {
+        Some(why) => Some((format!("{name}: {}", escaped(why)), 1)),
+        None if row.unreached => None,
+        None => Some((format!("{name}: its instance is there again"), 0)),
+    }
 }
 
 /// Waits for the ends of all jobs that are in queues.

@@ -59,7 +59,8 @@ pub struct Address {
 }
 
 impl Address {
-    fn socket(&self) -> PathBuf {
+    /// Its socket for clients.
+    pub fn socket(&self) -> PathBuf {
         let recorded = self.statedir.as_deref().and_then(rundir::recorded);
         let told = || PathBuf::from(self.uri.strip_prefix(SCHEME).unwrap_or(&self.uri));
         recorded.map_or_else(told, |rundir| rundir.join(LOCAL_SOCKET))
@@ -81,17 +82,23 @@ pub enum Heard {
 
 /// Why a connection ended.
 #[derive(Debug, Error)]
-enum LinkError {
+pub enum LinkError {
+    /// The system.
     #[error("it cannot be used: {0}")]
     Io(#[from] io::Error),
+    /// What came over it.
     #[error(transparent)]
     Frame(#[from] FrameError),
+    /// The other end.
     #[error("the parent closed it")]
     Closed,
+    /// What the parent says.
     #[error("the parent answers: {0}")]
     Refused(Refusal),
+    /// That it says nothing.
     #[error("the parent has not answered for {0:?}")]
     Silent(Duration),
+    /// This end.
     #[error("the leader ends")]
     Ending,
 }

@@ -27,7 +27,7 @@ use eddy_wire::services::job::Submitted;
 use eddy_wire::time::{Span, Time};
 use tokio::sync::mpsc;
 
-use super::channel::{ADOPT_TAG, Heard};
+use super::channel::{ADOPT_TAG, Address, Heard};
 use super::program::Program;
 use crate::link::DOOR_SOCKET;
 use crate::rundir;
@@ -539,6 +539,16 @@ impl Told {
                 Err(vec![line.to_owned()])
             }
             _ => Err(wrong),
+        }
+    }
+
+    /// Where the parent is reached.
+    pub fn parent(&self) -> Address {
+        // `children` is in the state directory of the parent's rank.
+        let statedir = self.statedir.parent().and_then(Path::parent);
+        Address {
+            uri: self.uri.clone(),
+            statedir: statedir.map(Path::to_owned),
         }
     }
 

@@ -68,12 +68,7 @@ impl Nested {
         journal: &mut Journal,
         clock: Clock,
     ) -> Result<Nested, StartError> {
-        // `children` is in the state directory of the parent's rank.
-        let statedir = told.statedir.parent().and_then(Path::parent);
-        let address = Address {
-            uri: told.uri,
-            statedir: statedir.map(Path::to_owned),
-        };
+        let address = told.parent();
         let kept = Kept::find(journal, &address, &hello, command, clock)?;
         Ok(Nested {
             address,

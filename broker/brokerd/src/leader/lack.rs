@@ -65,10 +65,15 @@ impl Patience {
         advice(error, &self.statedir).unwrap_or_else(|| chain(error))
     }
 
+    /// Whether no other start would come further.
+    pub fn is_final(&self, error: &StartError) -> bool {
+        !may_pass(error, &self.statedir)
+    }
+
     /// The code of a process whose start failed so; it may not return, so that it
     /// is started again.
     pub fn code(&self, error: &StartError, no_begin: i32) -> i32 {
-        if !may_pass(error, &self.statedir) {
+        if self.is_final(error) {
             return no_begin;
         }
         match self.starter {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
 use eddy_modules::Settings;
-use eddy_modules::settings::Over;
+use eddy_modules::settings::{Damage, Over};
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::id::{Attempt, JobId, Seq};
@@ -217,6 +217,7 @@ fn prepare(
     config.instance.resolve(&there);
     let mut settings = settings(&config, Arc::clone(&told), nested.as_ref());
     (settings.local, settings.mock) = (possession.local, mock);
+    settings.damage = args.damage();
     settings.last_job = JobId(recovered.last_job);
     let admits = admits(settings.owner, nested.as_ref());
     settings.access = admitted(&config.instance.access, &admits)?;
@@ -347,10 +348,9 @@ fn opened(
     if child.is_none() {
         outermost(statedir)?;
     }
-    let recover = if args.recover {
-        Recover::Cut
-    } else {
-        Recover::Refuse
+    let recover = match args.damage() {
+        Damage::Cut => Recover::Cut,
+        Damage::Refuse => Recover::Refuse,
     };
     let options = Options {
         sync,
@@ -371,6 +371,10 @@ fn opened(
     }
     if let Some(cut) = &recovered.cut {
         tracing::warn!("{cut}");
+        if child.is_some() {
+            // Whoever asked for it hears of no other: standard error is the job's.
+            eprintln!("eddy broker: {cut}");
+        }
     }
     Ok((journal, recovered))
 }
