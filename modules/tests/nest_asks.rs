@@ -22,14 +22,19 @@ use crate::nest_relay::relayed;
 use crate::nest_stand::*;
 use crate::pass::{CLIENT, JOB, core, starts, tells, with_shells};
 
-/// The channel of `OWN`, and a user who may see nothing of it.
+/// The channel of `OWN`, and a user who may ask nothing there.
 const CHANNEL: u64 = 1;
 const OTHER: u32 = 1001;
 
-/// Submits a job that waits for job 3 of `OWN`; its number, and what left.
+/// Submits a job that waits for job 3 of an instance; what left.
+fn submits(stand: &mut Stand, client: u64, user: u32, of: JobId) -> Vec<Effect> {
+    let dependency = json!({"scheme": "afterok", "value": format!("{of}/3")});
+    stand.submit(client, user, json!({"dependencies": [dependency]}))
+}
+
+/// The same for `OWN`: the number of that job, and what left.
 fn waits(stand: &mut Stand, client: u64, user: u32) -> (JobId, Vec<Effect>) {
-    let dependency = json!({"scheme": "afterok", "value": format!("{OWN}/3")});
-    let effects = stand.submit(client, user, json!({"dependencies": [dependency]}));
+    let effects = submits(stand, client, user, OWN);
     let told = told(&effects, client);
     let taken: Submitted = serde_json::from_value(told[0].body.clone()).expect("it is taken");
     (taken.first, effects)
@@ -58,7 +63,7 @@ fn ended_well() -> Value {
 }
 
 #[test]
-fn each_user_who_waits_for_a_job_inside_is_told_what_he_may_know() {
+fn all_jobs_of_a_user_that_wait_for_one_inside_are_told_by_one_answer() {
     let mut stand = Stand::with_children(&with_batch());
     adopt(&mut stand, CHANNEL, OWN);
     let (own, effects) = waits(&mut stand, 5, USER);
@@ -66,16 +71,6 @@ fn each_user_who_waits_for_a_job_inside_is_told_what_he_may_know() {
     assert_eq!((question.topic.as_str(), question.uid), (Wait::TOPIC, USER));
     let (second, effects) = waits(&mut stand, 6, USER);
     assert_eq!(relayed(&effects, CHANNEL).len(), 0, "that is asked already");
-    let (others, effects) = waits(&mut stand, 7, OTHER);
-    let (call, question) = relayed(&effects, CHANNEL)[0].clone();
-    assert_eq!(question.uid, OTHER, "what it sees is asked as by it");
-    let denied = json!({"code": "denied", "text": "jobs: job 3 is of user 1000"});
-    answer(&mut stand, call, AnswerKind::Refused, &denied);
-    assert!(
-        stand.names(others).contains(&"exception"),
-        "{:?}",
-        stand.names(others)
-    );
     for job in [own, second] {
         assert!(
             !stand.names(job).contains(&"depend"),
@@ -87,6 +82,30 @@ fn each_user_who_waits_for_a_job_inside_is_told_what_he_may_know() {
         let names = stand.names(job);
         assert!(names.contains(&"depend"), "{names:?}");
         assert!(!names.contains(&"exception"), "{names:?}");
+    }
+}
+
+#[test]
+fn nobody_waits_for_what_is_inside_another_users_instance() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, OWN);
+    let effects = submits(&mut stand, 7, OTHER, OWN);
+    let refused = &told(&effects, 7)[0];
+    assert_eq!(refused.body["code"], "denied", "{refused:?}");
+    let text = format!(
+        "attributes.system.dependencies: to wait for job f2/f4 to end well is asked, and job f2 is of user {USER}; user \
+         {OTHER} may wait for what is inside his own instances and those of queues"
+    );
+    assert_eq!(refused.refusal(), text);
+    assert_eq!(relayed(&effects, CHANNEL).len(), 0, "nobody is asked");
+    // A queue instance is everybody's, and user 0 may ask everywhere.
+    for (client, user, of) in [(8, OTHER, BATCH), (9, 0, OWN)] {
+        let effects = submits(&mut stand, client, user, of);
+        assert_eq!(
+            told(&effects, client)[0].kind,
+            Type::Reply,
+            "{user} of {of}"
+        );
     }
 }
 

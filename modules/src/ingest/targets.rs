@@ -4,7 +4,8 @@
 //! asked for the others, one after the other: what it has forgotten nobody can wait for, however long its
 //! end is remembered elsewhere. What they must have come to is
 //! the manager's to judge, once it is recorded who waits for them. Where listings are private others' jobs are
-//! not there: to wait for one would tell how it ended.
+//! not there: to wait for one would tell how it ended. Nor may one wait for a job inside another user's instance, which
+//! answers nobody but its owner; what is in an instance that the configuration declares is everybody's to wait for.
 
 use eddy_broker::{Answer, Outbox, Query, Volatile};
 use eddy_wire::error::{Code, Refusal};
@@ -42,6 +43,7 @@ impl Ingest {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         self.admissible(now, &mut submission)?;
+        self.lets_ask_inside(&submission)?;
         let Some((at, job)) = self.unknown(&submission) else {
             return self.admit(now, submission, out);
         };
@@ -68,6 +70,11 @@ impl Ingest {
         if let Answer::Finished(Some(found)) = answer
             && !self.hides(&submission, found.0.userid)
         {
+            let need = submission.spec.needs.get(submission.found);
+            let is_everybodys = found.0.userid == self.owner && self.fleet.declares(&found.0.name);
+            if let Some(need) = need.filter(|_| !is_everybodys) {
+                may_ask_inside(&submission, need, found.0.userid)?;
+            }
             submission.found += 1;
             return self.take(now, submission, out);
         }
@@ -106,13 +113,57 @@ impl Ingest {
 
     /// One that is there and is, for this submission, none is asked for as one that was never there.
     fn is_known(&self, submission: &Submission, job: JobId) -> bool {
-        let ended = || self.ended.get(&job).copied();
-        let user = self.keys.user_of(job).or_else(ended);
+        let user = self.user_of(job);
         user.is_some_and(|user| !self.hides(submission, user))
+    }
+
+    fn user_of(&self, job: JobId) -> Option<u32> {
+        let ended = || self.ended.get(&job).copied();
+        self.keys.user_of(job).or_else(ended)
+    }
+
+    /// Whether all jobs that are known here and inside of which it is to wait let its sender ask there.
+    fn lets_ask_inside(&self, submission: &Submission) -> Result<(), Refusal> {
+        let mut needs = submission.spec.needs.iter().skip(submission.found);
+        needs.try_for_each(|need| match need {
+            Need::Within(_, job, _)
+                if self.is_known(submission, *job) && !self.fleet.is_its(*job) =>
+            {
+                let user = self.user_of(*job);
+                user.map_or(Ok(()), |user| may_ask_inside(submission, need, user))
+            }
+            Need::Within(..)
+            | Need::After(..)
+            | Need::Begin(_)
+            | Need::Singleton
+            | Need::Throttle(_) => Ok(()),
+        })
     }
 
     fn hides(&self, submission: &Submission, user: u32) -> bool {
         let sender = submission.sender;
         sender.is_some_and(|sender| self.sight.hides(sender, user))
     }
+}
+
+/// Whether the sender may ask inside a job of this user, if that is where it is to wait: as it may connect there.
+fn may_ask_inside(submission: &Submission, need: &Need, user: u32) -> Result<(), Refusal> {
+    let Need::Within(_, job, _) = need else {
+        return Ok(());
+    };
+    let may = match submission.sender {
+        Some(sender) => sender.may_act_for(user),
+        // Of one that was let in elsewhere that alone is known: who submits for others may act for all.
+        None => submission.asked_by.is_some() || submission.user == user,
+    };
+    if may {
+        return Ok(());
+    }
+    let by = submission.user;
+    let text = format!(
+        "{FIELD}: to wait for {need} is asked, and job {} is of user {user}; user {by} may wait for what is inside \
+         his own instances and those of queues",
+        job.f58_ascii()
+    );
+    Err(Refusal::new(Code::Denied, text))
 }
