@@ -552,7 +552,26 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
         line.contains(&format!("an instance of user {ann}")),
         "{line}"
     );
+    // How a job in it ended is told nobody else either, and that it is left out is said.
+    let inside = format!("--dependency=afterok:{job}/1");
+    let refused = site.run(&instance, BOB, &["submit", &inside, "true"])?;
+    let line = refused.refusal()?;
+    assert!(
+        line.contains("may wait for what is inside his own instances"),
+        "{line}"
+    );
+    let listed = site.run(&instance, BOB, &["jobs", "-R"])?;
+    let others =
+        format!("eddy jobs: what is in the instances of other users is not shown: {number} (");
+    assert!(listed.err.starts_with(&others), "{listed:?}");
+    assert_eq!(listed.code, 0, "{listed:?}");
+    let tree = site.ok(&instance, BOB, &["tree"])?;
+    assert!(
+        tree.contains("another user's: what is in it is not shown"),
+        "{tree}"
+    );
     site.ok(&instance, ANN, &["--at", &job, "jobs"])?;
+    site.ok(&instance, ANN, &["submit", &inside, "true"])?;
     site.ok(&instance, ANN, &["cancel", &job])?;
     site.run(&instance, ANN, &["job", "status", &job])?;
     assert!(tasks(&instance, "sh").is_empty());

@@ -19,7 +19,7 @@ use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::{output, when};
 use draw::{Lines, Place, Style};
-use gather::{Branch, Gatherer, title};
+use gather::{Branch, Gatherer, is_missing, title};
 
 /// The least time between two drawings.
 const DRAWN_AT_MOST: Duration = Duration::from_millis(200);
@@ -32,7 +32,8 @@ const AGAIN: Duration = Duration::from_millis(300);
 ///
 /// Each line is an instance: its job and name, state, nodes, cores in use and all, jobs that wait,
 /// run and are over, time left. Of one that does not answer within a second it is said why, behind
-/// what the instance around it knows; its state is the one that eddy jobs shows. With --watch the tree
+/// what the instance around it knows, and the exit code is 1; its state is the one that eddy jobs shows.
+/// What is in another user's instance is not shown, which is said there, too. With --watch the tree
 /// is drawn again whenever it changes, until ctrl-C: in place on a terminal, as another block elsewhere.
 ///
 /// Fields of --json, with --watch one object for each change: path, job, name, state (for a job
@@ -79,7 +80,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             true => output::json(&tree)?,
             false => output::lines(lines(&tree, args, Style::of_locale(), when::now()))?,
         }
-        Ok(0)
+        Ok(match is_missing(&tree) {
+            true => output::FAILED,
+            false => 0,
+        })
     })
 }
 
@@ -293,6 +297,7 @@ mod tests {
             state: "serving".to_owned(),
             reached: true,
             why: None,
+            whose: gather::Whose::Open,
             nodes: 2,
             cores: 8,
             summary: Summary {
@@ -326,6 +331,16 @@ mod tests {
         // In the word of `eddy jobs`, which asks only the instance around it.
         assert!(lines[3].starts_with("`-- ") && lines[3].contains(" serving "));
         assert!(lines[3].ends_with("no answer within 1 s"), "{text}");
+    }
+
+    #[test]
+    fn one_that_could_not_be_asked_is_missing_and_another_users_is_not() {
+        let mut one = branch(Some(2), Vec::new());
+        one.why = Some("no answer".to_owned());
+        let tree = |one: &Branch| branch(None, vec![branch(Some(1), vec![one.clone()])]);
+        assert!(is_missing(&tree(&one)));
+        one.whose = gather::Whose::Anothers;
+        assert!(!is_missing(&tree(&one)));
     }
 
     #[test]

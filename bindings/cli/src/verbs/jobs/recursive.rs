@@ -25,13 +25,15 @@ use crate::listing::{Question, to_json};
 use crate::names::Users;
 use crate::session::Global;
 use crate::table::{Table, escaped};
-use crate::verbs::tree::gather::{Branch, Gatherer, title};
+use crate::verbs::tree::gather::{Branch, Gatherer, Whose, title};
 use crate::{output, when};
 
 /// How long one instance may take to give its rows.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Instances whose rows are on their way at the same time.
 const ASKED_MAX: usize = 16;
+/// So many instances of other users are named; it is told how many more there are.
+const OTHERS_NAMED: usize = 8;
 /// The columns where no others are asked for.
 const FORMAT: &str = "{id:>12} {user:<8} {account:<8} {qos:<7} {class:<7} {queue:<8} {name:<12.32} \
                       {status_abbrev:>2} {ntasks:>6} {nnodes:>6} {contextual_time!F:>8} {contextual_info}";
@@ -45,6 +47,8 @@ struct Part {
     children: BTreeMap<JobId, ChildRow>,
     /// Why it has none.
     why: Option<String>,
+    /// Whether it may be asked.
+    whose: Whose,
     /// What was named that nothing in it has.
     unknown: Option<String>,
 }
@@ -74,14 +78,15 @@ pub async fn run(global: &Global, client: Client, args: &Args, users: Users) -> 
         bail!(unknown);
     }
     tell_once(&mut parts);
-    for part in &parts {
-        if let Some(why) = &part.why {
-            let (name, why) = (name(part), escaped(why));
-            eprintln!("eddy jobs: the jobs of {name} are not shown: {why}");
-        }
+    parts
+        .iter()
+        .filter_map(not_shown)
+        .for_each(|line| eprintln!("{line}"));
+    if let Some(line) = of_others(&parts) {
+        eprintln!("{line}");
     }
     let all: usize = parts.iter().map(|part| part.rows.len()).sum();
-    let failed = parts.iter().any(|part| part.why.is_some());
+    let failed = parts.iter().any(|part| not_shown(part).is_some());
     if args.stats {
         let rows: Vec<JobRow> = parts.into_iter().flat_map(|part| part.rows).collect();
         tell_stats(args, &rows)?;
@@ -108,6 +113,33 @@ pub async fn run(global: &Global, client: Client, args: &Args, users: Users) -> 
         }
     }
     Ok(code)
+}
+
+/// What is said of one that could not be asked.
+fn not_shown(part: &Part) -> Option<String> {
+    let why = part.why.as_ref().filter(|_| part.whose == Whose::Open)?;
+    let (name, why) = (name(part), escaped(why));
+    Some(format!(
+        "eddy jobs: the jobs of {name} are not shown: {why}"
+    ))
+}
+
+/// What is said of those that nobody but their users may ask, in one line: there may be many, and nothing is wrong.
+fn of_others(parts: &[Part]) -> Option<String> {
+    let others = parts.iter().filter(|part| part.whose == Whose::Anothers);
+    let names: Vec<String> = others.map(name).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let (shown, more) = names.split_at(names.len().min(OTHERS_NAMED));
+    let more = match more.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = shown.join(", ");
+    Some(format!(
+        "eddy jobs: what is in the instances of other users is not shown: {shown}{more}"
+    ))
 }
 
 /// By its path, as ids stand in the table, and by what other commands call it.
@@ -189,6 +221,7 @@ async fn part(path: String, branch: &Branch, question: &Question) -> Part {
         rows: Vec::new(),
         children: BTreeMap::new(),
         why: branch.why.clone(),
+        whose: branch.whose,
         unknown: None,
     };
     // One that waits or begins has no jobs yet.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use eddy_client::{Client, ClientError, Options, Uri};
+use eddy_wire::error::Code;
 use eddy_wire::services::child::{
     ChildRow, Children, ChildrenRequest, NESTING_MAX, Stage, Summary,
 };
@@ -24,12 +25,23 @@ use tokio::time::timeout;
 use crate::ids;
 use crate::listing::{Filter, Question};
 
+/// Why nobody but its user and root is told what is in an instance.
+const ANOTHERS: &str = "another user's: what is in it is not shown";
 /// How long one instance may take to answer.
 const ANSWER: Duration = Duration::from_secs(1);
 /// Instances asked at the same time.
 const ASKED_MAX: usize = 64;
 /// Jobs that are over are counted up to here.
 const OVER_MAX: u32 = 10_000;
+
+/// Whose an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Somebody's who lets whoever asks in, as far as is known.
+    Open,
+    /// Another user's: the instance around it does not say where it is.
+    Anothers,
+}
 
 /// One instance with those in it (fields documented in eddy-tree(1)).
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,6 +61,9 @@ pub struct Branch {
     pub reached: bool,
     /// Why it did not.
     pub why: Option<String>,
+    /// Whether it may be asked.
+    #[serde(skip)]
+    pub whose: Whose,
     /// Nodes it has.
     pub nodes: u64,
     /// Cores it has.
@@ -150,6 +165,12 @@ impl Gatherer {
             Known::First(_) => None,
             Known::Child(row) => match (row.stage, &row.uri) {
                 (Stage::Serving | Stage::Away | Stage::Ending, Some(uri)) => Some(uri.clone()),
+                // It has said where it is.
+                (_, None) if row.instance.is_some() => {
+                    branch.whose = Whose::Anothers;
+                    branch.why = Some(ANOTHERS.to_owned());
+                    return None;
+                }
                 _ => return None,
             },
         };
@@ -163,6 +184,11 @@ impl Gatherer {
         });
         let why = match answer.await {
             Ok(Ok(facts)) => return Some(facts),
+            Ok(Err(error)) if is_turned_away(&error) => {
+                // Who administers the instance around it knows where it is, and is let in no more than others.
+                branch.whose = Whose::Anothers;
+                ANOTHERS.to_owned()
+            }
             Ok(Err(error)) => crate::output::one_line(&format!("{error:#}")),
             Err(_) => format!("no answer within {} s", ANSWER.as_secs()),
         };
@@ -185,6 +211,16 @@ impl Gatherer {
     }
 }
 
+/// Whether an instance lets nobody like us in: by its word, or by the modes of the directory that it is in.
+fn is_turned_away(error: &anyhow::Error) -> bool {
+    match error.downcast_ref() {
+        Some(ClientError::Refused(refusal)) => refusal.code == Code::Denied,
+        Some(ClientError::Unreachable { path, .. }) => std::fs::symlink_metadata(path)
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied),
+        Some(_) | None => false,
+    }
+}
+
 fn uris(branch: &Branch, found: &mut Vec<String>) {
     found.extend(branch.uri.clone().filter(|_| branch.reached));
     branch.children.iter().for_each(|child| uris(child, found));
@@ -204,6 +240,7 @@ fn blank(known: &Known, path: String) -> Branch {
         state: row.map_or("unknown", |row| stage(row.stage)).to_owned(),
         reached: false,
         why: None,
+        whose: Whose::Open,
         nodes: row.map_or(0, |row| row.nnodes.into()),
         cores: row.map_or(0, |row| row.ncores.into()),
         summary: row.map(|row| row.summary).unwrap_or_default(),
@@ -296,6 +333,12 @@ async fn first_facts(client: &Client) -> anyhow::Result<Facts> {
     let live = facts.children.iter().filter(|row| row.stage != Stage::Over);
     summary.instances = live.map(inside).sum();
     Ok(facts)
+}
+
+/// Whether one of a tree could not be asked that may be.
+pub fn is_missing(branch: &Branch) -> bool {
+    let own = branch.why.is_some() && branch.whose == Whose::Open;
+    own || branch.children.iter().any(is_missing)
 }
 
 /// How an instance is called in the tree.
