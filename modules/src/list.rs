@@ -10,6 +10,7 @@ mod lines;
 mod ready;
 mod rows;
 mod scans;
+mod veil;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -208,13 +209,13 @@ impl List {
     fn durable(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         self.view.fold(record);
         let Some(id) = record.event.job else { return };
-        self.followers.durable(id, record, out);
+        self.followers.durable(&self.view, id, record, out);
         self.collectable(id, &record.event.kind);
         if matches!(record.event.kind, Kind::Clean)
             && let Some(job) = self.view.jobs.get(&id)
         {
-            self.waiters.ended(job, now, out);
-            self.collectors.ended(job, now, out);
+            self.waiters.ended(&self.view, job, now, out);
+            self.collectors.ended(&self.view, job, now, out);
         }
         self.forget(id);
     }
@@ -250,12 +251,12 @@ impl List {
 
     fn answered(&mut self, tag: u64, answer: &Answer, out: &mut Outbox) {
         self.scans.answered(tag, out);
-        let scans = &mut self.scans;
+        let (scans, view) = (&mut self.scans, &self.view);
         let again = match self.asked.remove(&tag) {
-            Some(Asked::Wait) => self.waiters.answered((tag, scans), answer, out),
-            Some(Asked::Follow) => self.followers.answered(tag, answer, out),
-            Some(Asked::Rows) => self.listings.answered((tag, scans), answer, out),
-            Some(Asked::Document) => self.documents.answered(tag, answer, out),
+            Some(Asked::Wait) => self.waiters.answered(view, (tag, scans), answer, out),
+            Some(Asked::Follow) => self.followers.answered(view, tag, answer, out),
+            Some(Asked::Rows) => self.listings.answered(view, (tag, scans), answer, out),
+            Some(Asked::Document) => self.documents.answered(view, tag, answer, out),
             None => None,
         };
         if let Some(asked) = again {

@@ -11,6 +11,7 @@ use eddy_wire::message::Type;
 use eddy_wire::services::job::CollectRequest;
 use eddy_wire::time::Time;
 
+use super::veil::Veil;
 use super::{Asked, View};
 use crate::jobs::Jobs;
 use crate::row;
@@ -38,6 +39,8 @@ struct Open {
 struct Collector {
     caller: Caller,
     user: u32,
+    /// The user whose jobs alone are shown to him.
+    only: Option<u32>,
     id: Option<JobId>,
 }
 
@@ -105,6 +108,7 @@ impl Collectors {
         let collector = Collector {
             caller: request.caller,
             user: request.uid,
+            only: view.shown_to(request.sender()),
             id: body.id,
         };
         if !self.is_there(&collector) {
@@ -112,7 +116,7 @@ impl Collectors {
             return Ok(None);
         }
         match self.first(&collector).and_then(|id| view.jobs.get(&id)) {
-            Some(job) => give(job, request.caller, now, out),
+            Some(job) => give(view, job, &collector, now, out),
             None => self.waiting.push_back(collector),
         }
         Ok(None)
@@ -141,13 +145,13 @@ impl Collectors {
     }
 
     /// A job that is over is told: the first who waits for it gets it.
-    pub(super) fn ended(&mut self, job: &Job, now: Time, out: &mut Outbox) {
+    pub(super) fn ended(&mut self, view: &View, job: &Job, now: Time, out: &mut Outbox) {
         let Some(open) = self.open.get(&job.id).copied() else {
             return;
         };
         if let Some(place) = self.waiting.iter().position(|c| c.wants(job.id, open)) {
             let collector = self.waiting.remove(place).expect("just found");
-            give(job, collector.caller, now, out);
+            give(view, job, &collector, now, out);
         }
     }
 
@@ -167,7 +171,8 @@ impl Collectors {
     }
 }
 
-fn give(job: &Job, caller: Caller, now: Time, out: &mut Outbox) {
+fn give(view: &View, job: &Job, to: &Collector, now: Time, out: &mut Outbox) {
     out.append(now, job.id, Kind::Waited);
-    out.reply(caller, &row::end(job));
+    let end = Veil::new(view, to.only).end(row::end(job));
+    out.reply(to.caller, &end);
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::sight::no_job;
 
+use super::veil::Veil;
 use super::{Asked, View};
 
 /// Documents being put together.
@@ -106,12 +107,14 @@ impl Documents {
 
     pub(super) fn answered(
         &mut self,
+        view: &View,
         tag: u64,
         answer: &Answer,
         out: &mut Outbox,
     ) -> Option<Asked> {
         let mut pending = self.calls.remove(&tag)?;
-        match pending.step(answer) {
+        let veil = Veil::new(view, view.shown_to(pending.sender));
+        match pending.step(answer, &veil) {
             Ok(Step::Ask(query)) => {
                 out.volatile(Volatile::Query(tag, query));
                 self.calls.insert(tag, pending);
@@ -135,7 +138,7 @@ enum Step {
 }
 
 impl Pending {
-    fn step(&mut self, answer: &Answer) -> Result<Step, Refusal> {
+    fn step(&mut self, answer: &Answer, veil: &Veil<'_>) -> Result<Step, Refusal> {
         let id = self.body.id;
         if let Answer::Failed(why) = answer {
             return Err(Refusal::new(Code::Busy, why.clone()));
@@ -149,7 +152,7 @@ impl Pending {
             (Stage::Finished, Answer::Finished(None)) => Err(no_job(id)),
             (Stage::Records, Answer::Records(records)) => {
                 let lines: Vec<&EventsLine> = records.iter().map(|(_, line)| line).collect();
-                self.records(&lines)
+                self.records(&lines, veil)
             }
             (Stage::Jobspec(environment), Answer::Blob(Some(text))) => {
                 let jobspec = serde_json::from_slice(text).map_err(Refusal::invalid)?;
@@ -166,11 +169,12 @@ impl Pending {
         }
     }
 
-    fn records(&mut self, lines: &[&EventsLine]) -> Result<Step, Refusal> {
+    fn records(&mut self, lines: &[&EventsLine], veil: &Veil<'_>) -> Result<Step, Refusal> {
         let id = self.body.id;
         match self.body.key {
             InfoKey::Eventlog => {
-                let lines = serde_json::to_value(lines).map_err(Refusal::invalid)?;
+                let lines = lines.iter().map(|line| (*line).clone()).collect();
+                let lines = serde_json::to_value(veil.lines(lines)).map_err(Refusal::invalid)?;
                 Ok(Step::Done(lines))
             }
             InfoKey::Resources => {

@@ -14,6 +14,7 @@ use eddy_wire::services::job::{EventsLine, EventsReply, EventsRequest};
 use crate::callers::Callers;
 use crate::sight::no_job;
 
+use super::veil::Veil;
 use super::{Asked, View};
 
 /// Who follows which job.
@@ -98,6 +99,7 @@ impl Followers {
 
     pub(super) fn answered(
         &mut self,
+        view: &View,
         tag: u64,
         answer: &Answer,
         out: &mut Outbox,
@@ -117,7 +119,7 @@ impl Followers {
             }
             (Answer::Records(records), Stage::Records) => {
                 let lines = records.iter().map(|(_, line)| line.clone()).collect();
-                self.begin(tag, lines, out);
+                self.begin(view, tag, lines, out);
             }
             (Answer::Finished(None), _) => {
                 out.refuse(follower.caller, &no_job(follower.job));
@@ -133,7 +135,7 @@ impl Followers {
     }
 
     /// The log so far, what came meanwhile, and on.
-    fn begin(&mut self, tag: u64, mut lines: Vec<EventsLine>, out: &mut Outbox) {
+    fn begin(&mut self, view: &View, tag: u64, mut lines: Vec<EventsLine>, out: &mut Outbox) {
         let Some(follower) = self.calls.get_mut(&tag) else {
             return;
         };
@@ -142,13 +144,14 @@ impl Followers {
         // A collected job has a `waited` behind its `clean`.
         let over = lines.iter().any(|line| line.name == "clean");
         follower.stage = Stage::Following;
+        let lines = Veil::new(view, follower.only).lines(lines);
         out.part(follower.caller, &EventsReply { lines }, Bytes::new());
         if over || follower.until == Until::Now {
             self.finish(tag, out);
         }
     }
 
-    pub(super) fn durable(&mut self, job: JobId, record: &Record, out: &mut Outbox) {
+    pub(super) fn durable(&mut self, view: &View, job: JobId, record: &Record, out: &mut Outbox) {
         let Some(tags) = self.by_job.get(&job) else {
             return;
         };
@@ -168,7 +171,7 @@ impl Followers {
                 continue;
             }
             if !lines.is_empty() {
-                let lines = lines.clone();
+                let lines = Veil::new(view, follower.only).lines(lines.clone());
                 out.part(follower.caller, &EventsReply { lines }, Bytes::new());
             }
             if clean {

@@ -16,6 +16,7 @@ use eddy_wire::message::Type;
 use eddy_wire::services::job::{JobRow, ListRequest, Over};
 
 use super::scans::{Scan, Scans};
+use super::veil::Veil;
 use super::{Asked, View};
 use crate::ingest::queues;
 use crate::named;
@@ -41,6 +42,8 @@ pub(super) struct Listings {
 struct Waiting {
     caller: Caller,
     user: u32,
+    /// The user whose jobs alone are shown to him.
+    only: Option<u32>,
     left: ListRequest,
 }
 
@@ -144,6 +147,7 @@ impl Listings {
         let waiting = Waiting {
             caller: request.caller,
             user: request.uid,
+            only: shown_to,
             left: body,
         };
         scans.ask(waiting.scan(tag), out);
@@ -159,6 +163,7 @@ impl Listings {
 
     pub(super) fn answered(
         &mut self,
+        view: &View,
         (tag, scans): (u64, &mut Scans),
         answer: &Answer,
         out: &mut Outbox,
@@ -167,8 +172,15 @@ impl Listings {
         let caller = waiting.caller;
         match answer {
             Answer::Rows(rows, more) => {
+                let veil = Veil::new(view, waiting.only);
                 for chunk in rows.chunks(CHUNK) {
-                    out.part(caller, &chunk, Bytes::new());
+                    match waiting.only {
+                        None => out.part(caller, &chunk, Bytes::new()),
+                        Some(_) => {
+                            let shown = chunk.iter().map(|row| veil.row(row.clone()));
+                            out.part(caller, &shown.collect::<Vec<JobRow>>(), Bytes::new());
+                        }
+                    }
                 }
                 let left = waiting.left.limit.saturating_sub(rows.len() as u32);
                 if left > 0 && more.is_some() {
@@ -192,6 +204,7 @@ fn encoded(rows: &[JobRow]) -> Bytes {
 
 /// Pending by place in the queue, then running, then ended and not collected.
 fn limited(body: &ListRequest, view: &View, shown_to: Option<u32>) -> Vec<JobRow> {
+    let veil = Veil::new(view, shown_to);
     let matching = |job: &&Job| matches(body, job);
     let mut jobs: Vec<&Job> = if body.jobs.is_empty() {
         view.jobs.values().filter(matching).collect()
@@ -211,7 +224,7 @@ fn limited(body: &ListRequest, view: &View, shown_to: Option<u32>) -> Vec<JobRow
     };
     jobs.into_iter()
         .take(limit)
-        .map(|job| row(job, view.reason(job, shown_to)))
+        .map(|job| veil.row(row(job, view.reason(job, shown_to))))
         .collect()
 }
 

@@ -13,6 +13,7 @@ use eddy_wire::services::job::{GATHER_MAX, JobEnd, JobSet, ListRequest, WaitRequ
 use eddy_wire::time::{Span, Time};
 
 use super::scans::{Scan, Scans};
+use super::veil::Veil;
 use super::{Asked, View};
 use crate::callers::Callers;
 use crate::jobs::Jobs;
@@ -42,6 +43,8 @@ pub(super) struct Waiters {
 struct Waiter {
     caller: Caller,
     user: u32,
+    /// The user whose jobs alone are shown to it.
+    only: Option<u32>,
     /// Jobs in memory that have not ended.
     left: BTreeSet<JobId>,
     /// Those the journal is asked for.
@@ -112,16 +115,18 @@ impl Waiters {
     ) -> Result<Option<Asked>, Refusal> {
         let WaitRequest { jobs: set, gather } = request.parse()?;
         check(&set)?;
+        let only = view.shown_to(request.sender());
+        let veil = Veil::new(view, only);
         let mut waiter = Waiter {
             caller: request.caller,
             user: request.uid,
+            only,
             left: BTreeSet::new(),
             asked: None,
             gather: gather.clamp(Span::ZERO, GATHER_MAX),
             gathered: Vec::new(),
             due: None,
         };
-        let only = view.shown_to(request.sender());
         let mut here = BTreeSet::new();
         let mut ended = Vec::new();
         for (first, last) in &set.ranges {
@@ -131,7 +136,7 @@ impl Waiters {
                 }
                 here.insert(*id);
                 match job.state {
-                    JobState::Inactive => ended.push(row::end(job)),
+                    JobState::Inactive => ended.push(veil.end(row::end(job))),
                     _ => {
                         waiter.left.insert(*id);
                     }
@@ -192,6 +197,7 @@ impl Waiters {
     /// The journal's rows of the jobs that were not in memory.
     pub(super) fn answered(
         &mut self,
+        view: &View,
         (tag, scans): (u64, &mut Scans),
         answer: &Answer,
         out: &mut Outbox,
@@ -201,7 +207,9 @@ impl Waiters {
         let refusal = match answer {
             // All of a portion are in one answer.
             Answer::Rows(rows, _) => {
-                let ends: Vec<JobEnd> = rows.iter().map(row::end_of_row).collect();
+                let veil = Veil::new(view, waiter.only);
+                let ends = rows.iter().map(|row| veil.end(row::end_of_row(row)));
+                let ends: Vec<JobEnd> = ends.collect();
                 let found: BTreeSet<JobId> = ends.iter().map(|end| end.id).collect();
                 if !ends.is_empty() {
                     out.part(waiter.caller, &ends, Bytes::new());
@@ -228,7 +236,7 @@ impl Waiters {
     }
 
     /// A job is over for good.
-    pub(super) fn ended(&mut self, job: &Job, now: Time, out: &mut Outbox) {
+    pub(super) fn ended(&mut self, view: &View, job: &Job, now: Time, out: &mut Outbox) {
         let Some(tags) = self.by_job.remove(&job.id) else {
             return;
         };
@@ -241,7 +249,8 @@ impl Waiters {
                 continue;
             }
             less(&mut self.by_user, waiter.user, 1);
-            waiter.gathered.push(end.clone());
+            let veil = Veil::new(view, waiter.only);
+            waiter.gathered.push(veil.end(end.clone()));
             if waiter.gather == Span::ZERO || waiter.gathered.len() >= GATHERED_MAX {
                 self.tell(tag, out);
             } else if waiter.due.is_none() {

@@ -43,9 +43,17 @@ pub fn not_lent(lent: &Lent) -> String {
     )
 }
 
-/// For whom an attempt ended, or gave its cores, the last time.
+/// For whom an attempt ended, or gave its cores, the last time; of another user's job no more than that where
+/// listings are private.
 pub fn preempted(row: &JobRow, spelling: Spelling) -> Option<String> {
-    let last = row.preempted.as_ref()?;
+    let Some(last) = &row.preempted else {
+        let times = match row.preemptions {
+            0 => return None,
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        };
+        return Some(format!("  preempted: {times}, for another user's job"));
+    };
     let times = match (last.preemption.mode, row.preemptions) {
         (Mode::Suspend, _) => "it gave its cores the last time".to_owned(),
         (Mode::Requeue | Mode::Cancel, 1) => "once".to_owned(),
