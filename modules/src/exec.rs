@@ -29,7 +29,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::job::first_attempt;
 use eddy_wire::jobspec::Work;
 use eddy_wire::services::job;
-use eddy_wire::shell::{Ended, FromShell, Part, PartState, Role, ToShell};
+use eddy_wire::shell::{Ended, FromShell, Occasion, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update;
 
@@ -430,7 +430,7 @@ impl Exec {
                 true => SIGKILL,
                 false => SIGTERM,
             };
-            run.signal(signal, &self.shells, out);
+            run.signal_end(signal, &self.shells, out);
             run.pace_all(&self.shells, out);
             self.set_timer(now, job, out);
         }
@@ -515,7 +515,12 @@ impl Exec {
                     // this goes behind it, and the answer tells.
                     (Some(PartView::Asked), true) => {
                         let signal = run.owed_signal(part.rank).unwrap_or(SIGTERM);
-                        out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
+                        let word = ToShell::Signal {
+                            part,
+                            signal,
+                            occasion: Occasion::End,
+                        };
+                        out.effect(Effect::Shell(epoch, word));
                     }
                     (Some(PartView::Asked), false) if !run.may_begin(part.rank) => {}
                     (Some(PartView::Asked), false) => {
@@ -551,8 +556,8 @@ impl Exec {
         if run.view(part.rank) == Some(&PartView::Running)
             && let Some(signal) = run.owed_signal(part.rank)
         {
-            // It began although it is to end: repeat what it must be told.
-            run.tell(part.rank, epoch, signal, &self.shells, out);
+            // It began although it is to end, or perhaps no leader before said so: a shell takes it once.
+            run.tell_end(part.rank, epoch, signal, &self.shells, out);
         }
         if run.view(part.rank) == Some(&PartView::Running)
             && let Some(signal) = run.warning_again(now, self.place.end())
@@ -574,10 +579,7 @@ impl Exec {
                 out.effect(Effect::Shell(epoch, ToShell::Forget { part }));
                 return self.returned.ended(epoch, part, out);
             }
-            PartView::Asked | PartView::Running => ToShell::Signal {
-                part,
-                signal: SIGKILL,
-            },
+            PartView::Asked | PartView::Running => ToShell::signal(part, SIGKILL),
         };
         out.effect(Effect::Shell(epoch, message));
     }

@@ -450,7 +450,7 @@ fn a_listing_follows_what_children_come_to() {
 /// What the shell of rank 1 and its agent are told of the ground of `OWN` there.
 fn of_ground(effects: &[Effect]) -> Vec<String> {
     let told = |effect: &Effect| match effect {
-        Effect::Shell(Epoch(2), ToShell::Signal { part, signal }) if part.job == OWN => {
+        Effect::Shell(Epoch(2), ToShell::Signal { part, signal, .. }) if part.job == OWN => {
             Some(format!("signal {signal}"))
         }
         Effect::Unhost(Rank(1), instance) => Some(format!("leave {instance}")),

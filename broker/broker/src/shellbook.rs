@@ -221,7 +221,13 @@ impl ShellBook {
             ToShell::Welcome { .. } => unreachable!("handled above"),
             ToShell::Payload { hash, text } => self.payloads.keep(hash, text.len() as u64, text),
             ToShell::Start(start) => self.start(now, *start, out),
-            ToShell::Signal { part, signal } => self.signal(part, signal, out),
+            ToShell::Signal {
+                part,
+                signal,
+                occasion,
+            } => self.change(part, out, |live, out| {
+                live.signalled(part, (signal, occasion), out);
+            }),
             ToShell::Pause { part, stop } => {
                 self.change(part, out, |live, out| live.pause(part, stop, out));
             }
@@ -298,10 +304,6 @@ impl ShellBook {
                 ..first.clone()
             }));
         }
-    }
-
-    fn signal(&mut self, part: Part, signal: i32, out: &mut Vec<ShellEffect>) {
-        self.change(part, out, |live, out| live.signalled(part, signal, out));
     }
 
     /// Does something with a part that is not over; of another says what is known.

@@ -114,6 +114,34 @@ pub struct Start {
     pub memory: u64,
 }
 
+/// On what occasion a signal is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Occasion {
+    /// Somebody asked for it, or it is due: it is sent whenever it comes.
+    #[default]
+    Asked,
+    /// The attempt ends. Whoever leads may not know whether the leader before said it: another of it but KILL is none.
+    End,
+}
+
+impl Occasion {
+    fn is_asked(&self) -> bool {
+        *self == Occasion::Asked
+    }
+}
+
+impl ToShell {
+    /// A signal to everything of a part, whenever it comes.
+    pub fn signal(part: Part, signal: i32) -> ToShell {
+        ToShell::Signal {
+            part,
+            signal,
+            occasion: Occasion::Asked,
+        }
+    }
+}
+
 /// From a broker to a shell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -138,6 +166,9 @@ pub enum ToShell {
         part: Part,
         /// Signal number.
         signal: i32,
+        /// On what occasion.
+        #[serde(default, skip_serializing_if = "Occasion::is_asked")]
+        occasion: Occasion,
     },
     /// Stop every process of the part, and say when nothing of it runs; said again it is answered again.
     Pause {

@@ -42,8 +42,8 @@ impl Returned {
     ) {
         let parts: BTreeSet<Part> = parts.collect();
         for part in &parts {
-            let (part, signal) = (*part, SIGKILL);
-            out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
+            let word = ToShell::signal(*part, SIGKILL);
+            out.effect(Effect::Shell(epoch, word));
         }
         self.0.insert(epoch, parts);
         self.dismiss(epoch, out);

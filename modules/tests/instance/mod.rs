@@ -295,7 +295,7 @@ impl Instance {
     /// Signals sent, as (rank, signal); all that was told is taken.
     pub fn signals(&mut self) -> Vec<(u32, i32)> {
         let signal = |(_, message): (Epoch, ToShell)| match message {
-            ToShell::Signal { part, signal } => Some((part.rank.0, signal)),
+            ToShell::Signal { part, signal, .. } => Some((part.rank.0, signal)),
             _ => None,
         };
         std::mem::take(&mut self.told)

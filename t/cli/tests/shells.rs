@@ -235,8 +235,8 @@ fn ground_that_is_killed_takes_along_what_left_sessions_and_what_an_agent_starte
         .map(|_| process(tells.line()))
         .collect::<anyhow::Result<_>>()?;
     let (part, term, kill) = (ground, 15, 9);
-    leader.say(&ToShell::Signal { part, signal: term })?;
-    leader.say(&ToShell::Signal { part, signal: kill })?;
+    leader.say(&ToShell::signal(part, term))?;
+    leader.say(&ToShell::signal(part, kill))?;
     assert_eq!(leader.ended(ground)?.status, 0);
     for one in inside {
         assert!(one.ends_within(LIMIT), "{one}");
@@ -245,7 +245,7 @@ fn ground_that_is_killed_takes_along_what_left_sessions_and_what_an_agent_starte
         assert!(one.hold().is_some(), "{one} is of another job");
     }
     let (part, signal) = (other, kill);
-    leader.say(&ToShell::Signal { part, signal })?;
+    leader.say(&ToShell::signal(part, signal))?;
     assert_eq!(leader.ended(other)?.status, 0);
     drop((nested, beside));
     leader.end()

@@ -522,7 +522,7 @@ impl Oracle {
             ToShell::Start(start) => self.may_start(start),
             // What a shell holds whose loss was recorded counts no more.
             ToShell::Signal { .. } if !self.durable.shells.contains_key(&shell) => Ok(()),
-            ToShell::Signal { part, signal } => self.may_signal(now, *part, *signal),
+            ToShell::Signal { part, signal, .. } => self.may_signal(now, *part, *signal),
             _ => Ok(()),
         };
         self.check(checked);

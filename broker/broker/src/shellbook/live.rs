@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use eddy_wire::idset::Idset;
 use eddy_wire::job::exit_code;
-use eddy_wire::shell::{Ended, FromShell, Part, PartState, RESTART_WINDOW, RESTARTS_MAX, Role};
+use eddy_wire::shell::{
+    Ended, FromShell, Occasion, Part, PartState, RESTART_WINDOW, RESTARTS_MAX, Role,
+};
 use eddy_wire::time::{MICROS, Span, Time};
 
 use super::{SIGKILL, SIGTERM, ShellEffect, Spawn};
@@ -37,6 +39,8 @@ pub(super) struct Live {
     note: Option<String>,
     /// Signals that came before the tasks ran.
     pending: Vec<i32>,
+    /// What it was told last since its attempt ends.
+    end: Option<i32>,
     pace: Pace,
     /// Of the process of a leader.
     life: LeaderLife,
@@ -129,6 +133,7 @@ impl Live {
             ended: BTreeMap::new(),
             note: None,
             pending: Vec::new(),
+            end: None,
             pace: Pace::Goes,
             life: LeaderLife::Begins,
         }
@@ -148,6 +153,7 @@ impl Live {
             ended: BTreeMap::new(),
             note: None,
             pending: Vec::new(),
+            end: None,
             pace: Pace::Goes,
             life: LeaderLife::Begins,
         }
@@ -255,7 +261,19 @@ impl Live {
 
     /// A signal for the part: kept while tasks are being started. A leader that
     /// is asked to end is not started again; ground hears of nothing but its end.
-    pub(super) fn signalled(&mut self, part: Part, signal: i32, out: &mut Vec<ShellEffect>) {
+    pub(super) fn signalled(
+        &mut self,
+        part: Part,
+        (signal, occasion): (i32, Occasion),
+        out: &mut Vec<ShellEffect>,
+    ) {
+        let before = match occasion {
+            Occasion::Asked => None,
+            Occasion::End => self.end.replace(signal),
+        };
+        if before == Some(signal) && signal != SIGKILL {
+            return;
+        }
         match (&self.work, signal) {
             (Work::Ground, SIGKILL) => {
                 self.work = Work::Tasks;

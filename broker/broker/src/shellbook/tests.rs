@@ -1,7 +1,7 @@
 //! What the book promises of ground and of leaders.
 
 use eddy_wire::id::{Attempt, JobId, Rank};
-use eddy_wire::shell::Ended;
+use eddy_wire::shell::{Ended, Occasion};
 use eddy_wire::time::Span;
 
 use super::*;
@@ -62,7 +62,7 @@ impl Shell {
     }
 
     fn signal(&mut self, signal: i32) -> Vec<ShellEffect> {
-        self.tell(1, ToShell::Signal { part: PART, signal })
+        self.tell(1, ToShell::signal(PART, signal))
     }
 
     /// A leader's part that runs.
@@ -125,6 +125,30 @@ fn a_leader_that_dies_is_started_again_and_its_part_goes_on() {
     assert_eq!(
         ended(&over).note.as_deref(),
         Some("its leader died 4 times within 60 s, the last time by signal 9")
+    );
+}
+
+#[test]
+fn what_ends_a_part_is_sent_once_whichever_leader_says_it() {
+    let mut shell = Shell::leading();
+    let end = |shell: &mut Shell, signal| {
+        let occasion = Occasion::End;
+        let word = ToShell::Signal {
+            part: PART,
+            signal,
+            occasion,
+        };
+        shell.tell(2, word)
+    };
+    let sent = |signal| vec![ShellEffect::Signal(PART, signal)];
+    assert_eq!(end(&mut shell, SIGTERM), sent(SIGTERM));
+    assert_eq!(end(&mut shell, SIGTERM), [], "as the next leader says it");
+    assert_eq!(shell.signal(SIGTERM), sent(SIGTERM), "somebody asks for it");
+    assert_eq!(end(&mut shell, SIGKILL), sent(SIGKILL));
+    assert_eq!(
+        end(&mut shell, SIGKILL),
+        sent(SIGKILL),
+        "it may not have been enough"
     );
 }
 

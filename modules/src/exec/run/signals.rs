@@ -2,7 +2,7 @@
 
 use eddy_broker::{Effect, Outbox};
 use eddy_wire::id::{Epoch, Rank};
-use eddy_wire::shell::{Role, ToShell};
+use eddy_wire::shell::{Occasion, Role, ToShell};
 use eddy_wire::time::Time;
 
 use super::{PartView, Run};
@@ -13,6 +13,16 @@ impl Run {
     /// Sends a signal to every part that has not ended. Ground has no task
     /// that could be told anything; it is cleared by KILL when its time has come.
     pub(in super::super) fn signal(&self, signal: i32, shells: &Shells, out: &mut Outbox) {
+        self.signal_for((signal, Occasion::Asked), shells, out);
+    }
+
+    /// The signal by which its end begins: no part hears it from two leaders.
+    pub(in super::super) fn signal_end(&self, signal: i32, shells: &Shells, out: &mut Outbox) {
+        self.signal_for((signal, Occasion::End), shells, out);
+    }
+
+    fn signal_for(&self, what: (i32, Occasion), shells: &Shells, out: &mut Outbox) {
+        let (signal, _) = what;
         for (rank, view) in &self.parts {
             let spared = signal != SIGKILL || !self.is_ground_to_be_cleared();
             if self.role_of(*rank) == Role::Ground && spared {
@@ -20,7 +30,7 @@ impl Run {
             }
             match (view, self.shell(*rank)) {
                 (PartView::Asked | PartView::Running, Some(epoch)) if shells.is_current(epoch) => {
-                    self.tell(*rank, epoch, signal, shells, out);
+                    self.say(*rank, epoch, what, shells, out);
                 }
                 _ => {}
             }
@@ -54,13 +64,40 @@ impl Run {
         shells: &Shells,
         out: &mut Outbox,
     ) {
+        self.say(rank, epoch, (signal, Occasion::Asked), shells, out);
+    }
+
+    /// The same of what one part is owed since its attempt ends.
+    pub(in super::super) fn tell_end(
+        &self,
+        rank: Rank,
+        epoch: Epoch,
+        signal: i32,
+        shells: &Shells,
+        out: &mut Outbox,
+    ) {
+        self.say(rank, epoch, (signal, Occasion::End), shells, out);
+    }
+
+    fn say(
+        &self,
+        rank: Rank,
+        epoch: Epoch,
+        (signal, occasion): (i32, Occasion),
+        shells: &Shells,
+        out: &mut Outbox,
+    ) {
         if let (Role::Ground, Some(instance)) = (self.role_of(rank), &self.instance)
             && shells.is_reached(rank)
         {
             out.effect(Effect::Unhost(rank, instance.clone()));
         }
-        let part = self.part(rank);
-        out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
+        let word = ToShell::Signal {
+            part: self.part(rank),
+            signal,
+            occasion,
+        };
+        out.effect(Effect::Shell(epoch, word));
     }
 
     /// Whether nothing of the instance is to be left: its leader has ended, or
