@@ -51,7 +51,7 @@ use eddy_wire::time::{Span, Time};
 use crate::gangs::Gangs;
 use crate::jobs::Jobs;
 use crate::live::Change;
-use crate::named::job_name;
+use crate::named;
 use crate::nest::blocks;
 use crate::settings::Settings;
 use crate::sight::Sight;
@@ -405,9 +405,7 @@ impl Ingest {
             .map(|ids| self.copies(ids.len(), ids.iter()))
             .transpose()?;
         let spec = self.specs.intern(body.jobspec.take())?;
-        if let Some(name) = spec.jobspec.attributes.system.job.get("name") {
-            job_name(name)?;
-        }
+        named::a_job(&spec)?;
         let spec = self.named_above(spec);
         self.served.permits(request.roles, &spec)?;
         let submission = Submission::new(request, body, spec, copies);

@@ -2,6 +2,7 @@
 
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::services::job::{JOB_RANGES_MAX, JobSet};
+use eddy_wire::spec::Spec;
 use eddy_wire::update::NAME;
 
 /// The longest text of a job that is one line, in bytes.
@@ -51,4 +52,13 @@ pub(crate) fn job_name(name: &str) -> Result<(), Refusal> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Whether a job that is submitted may be called as it is to be.
+///
+/// # Errors
+/// By the field.
+pub(crate) fn a_job(spec: &Spec) -> Result<(), Refusal> {
+    let name = spec.jobspec.attributes.system.job.get("name");
+    name.map_or(Ok(()), |name| job_name(name))
 }

@@ -76,8 +76,8 @@ enum Verb {
     Disable(Which),
     /// Let jobs of queues start again
     ///
-    /// An instance that serves one and is down is begun again now, and what comes of that is said: that it is there, or,
-    /// with exit code 1, why it is down again, or that it is not reached within 30 s.
+    /// An instance that serves one and is down is begun again now, and what comes of that is said: that it is
+    /// there, or, with exit code 1, why it is down again, or that it is not reached within 30 s.
     Start(Which),
     /// Start no more jobs of queues; what runs goes on, and submissions are taken
     ///

@@ -216,8 +216,7 @@ fn prepare(
     let there = there(&journal, &config, &told)?;
     config.instance.resolve(&there);
     let mut settings = settings(&config, Arc::clone(&told), nested.as_ref());
-    (settings.local, settings.mock) = (possession.local, mock);
-    settings.damage = args.damage();
+    (settings.local, settings.mock, settings.damage) = (possession.local, mock, args.damage());
     settings.last_job = JobId(recovered.last_job);
     let admits = admits(settings.owner, nested.as_ref());
     settings.access = admitted(&config.instance.access, &admits)?;
