@@ -377,10 +377,10 @@ fn a_job_that_is_not_there_is_named_and_the_others_are_listed() -> Tested {
 #[test]
 fn control_characters_in_names_reach_no_terminal() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;
-    let job = instance.submit(&["--job-name=a\nb\u{1b}[2Jc", "true"])?;
+    let job = instance.submit(&["--job-name=a\rb\u{1b}[2Jc", "true"])?;
     for format in ["id,name", "{name}"] {
         let text = instance.ok(&["jobs", "-a", "--no-header", "-o", format, &job])?;
-        assert!(text.ends_with("a\\nb\\u{1b}[2Jc"), "{text:?}");
+        assert!(text.ends_with("a\\rb\\u{1b}[2Jc"), "{text:?}");
         assert_eq!(text.lines().count(), 1);
     }
     let words = ["alloc", "--bg", "--job-name=x\u{1b}[31my"];
