@@ -193,6 +193,8 @@ fn an_instance_that_does_not_hear_that_it_is_to_end() {
         "cannot be killed",
         "gets no answer",
         "no leader came back",
+        // In it, where it is deaf.
+        "waits, though a plan by",
     ];
     // Of whom it leads nobody is reached any more, either.
     let other = Some("is not reached");
