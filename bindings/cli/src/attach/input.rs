@@ -246,6 +246,8 @@ impl Sender {
             Ok((Some(reply), _)) => self.answered(&reply, &piece),
             // Between two attempts, or after the last.
             Err(error) if error.code() == Some(Code::NotFound) => Course::NextStart,
+            // Who may not send may not see either: whoever is with the job says so, and ends.
+            Err(error) if error.code() == Some(Code::Denied) => Course::Over,
             Ok((None, _)) => {
                 self.give_up(client, "the instance does not say what became of it")
                     .await
