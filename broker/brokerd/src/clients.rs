@@ -7,11 +7,12 @@
 //! of clients share a budget of which each user has a part, and a loop that is
 //! behind stops the reading.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -49,6 +50,8 @@ const LEAVING_MAX: usize = 64;
 const LEAVING: Duration = Duration::from_secs(1);
 /// How often is read what one of them still sends.
 const LEAVING_READS: usize = 16;
+/// What a socket is called until it may be found. No longer than their names, so that its path has room.
+const NAMELESS: &str = "next";
 /// After a failure to accept (no descriptors left) the next try waits so long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -89,10 +92,26 @@ pub type Arrivals = mpsc::Sender<Arrived>;
 pub struct Admission {
     /// User id of the owner.
     pub owner: u32,
-    /// Who else. A rank other than the leader's learns it from the leader.
-    access: Rc<RefCell<Access>>,
+    others: Rc<RefCell<Others>>,
     statedir: Rc<Path>,
     rundir: Rc<Path>,
+}
+
+/// Who may connect beside the owner.
+#[derive(Clone, Debug)]
+enum Others {
+    /// A rank other than the leader's hears it from the leader.
+    Unheard,
+    Known(Access),
+}
+
+impl Others {
+    fn access(&self) -> Cow<'_, Access> {
+        match self {
+            Others::Unheard => Cow::Owned(Access::default()),
+            Others::Known(access) => Cow::Borrowed(access),
+        }
+    }
 }
 
 impl Admission {
@@ -100,19 +119,19 @@ impl Admission {
     pub fn own(owner: u32, statedir: &Path, rundir: &Path) -> Admission {
         Admission {
             owner,
-            access: Rc::default(),
+            others: Rc::new(RefCell::new(Others::Unheard)),
             statedir: statedir.into(),
             rundir: rundir.into(),
         }
     }
 
-    /// From now on these are admitted; whether that is other than before. It is called when it
-    /// listens: what others have to pass is opened to them.
+    /// From now on these are admitted; whether that is other than before. What others have to pass
+    /// is opened to them.
     pub fn learn(&self, access: &Access) -> bool {
-        if *self.access.borrow() == *access {
+        let before = self.others.replace(Others::Known(access.clone()));
+        if *before.access() == *access {
             return false;
         }
-        self.access.borrow_mut().clone_from(access);
         if access.admits_others() {
             rundir::open_to_others(&self.statedir, &self.rundir);
         }
@@ -121,7 +140,7 @@ impl Admission {
 
     /// The roles of a user; none is refused.
     pub fn roles(&self, uid: u32) -> Roles {
-        self.access.borrow().roles(self.owner, uid)
+        self.others.borrow().access().roles(self.owner, uid)
     }
 
     /// The roles of whoever comes through this door: a shell is the owner's.
@@ -132,28 +151,55 @@ impl Admission {
         }
     }
 
-    fn serves(&self) -> &'static str {
-        match self.access.borrow().users {
-            Users::Owner => "it serves its owner only",
-            Users::All => "this door is not for users",
-            Users::Only(_) => "the configuration does not name that user (access.users)",
-        }
+    /// Why a user is refused. Who is to be heard of yet may come again.
+    fn refusal(&self, uid: u32) -> Refusal {
+        let owner = self.owner;
+        let serves = match &*self.others.borrow() {
+            Others::Unheard => {
+                let text = format!("this rank has not heard yet whether user {uid} is admitted");
+                return Refusal::new(Code::Busy, text);
+            }
+            Others::Known(access) => match access.users {
+                Users::Owner => "it serves its owner only",
+                Users::All => "this door is not for users",
+                Users::Only(_) => "the configuration does not name that user (access.users)",
+            },
+        };
+        let text = format!("user {uid} is not admitted to this instance of user {owner}: {serves}");
+        Refusal::new(Code::Denied, text)
+    }
+
+    /// Who may write to a socket by its mode; who connects is asked of the kernel. A rank that begins again leaves
+    /// its own as open as it was.
+    fn mode(&self, door: Door, path: &Path) -> u32 {
+        let is_open = match (door, &*self.others.borrow()) {
+            (Door::Shell, _) => false,
+            (Door::Local, Others::Known(access)) => access.admits_others(),
+            (Door::Local, Others::Unheard) => {
+                std::fs::metadata(path).is_ok_and(|meta| meta.mode() & 0o002 != 0)
+            }
+        };
+        if is_open { 0o666 } else { 0o600 }
     }
 }
 
-/// Listens on both sockets in this directory. Old sockets there are removed:
+/// Listens on both sockets in this directory. Old sockets there are replaced:
 /// the caller holds the directory, so nobody listens. It lasts
 /// until nobody takes arrivals any more.
+///
+/// A socket has its name only when it is as open as it will be: a client waits where nobody listens, and gives up
+/// at a door that is closed to it.
 pub fn listen(rundir: &Path, admission: &Admission, arrivals: &Arrivals) -> io::Result<()> {
     for (name, door) in [(LOCAL_SOCKET, Door::Local), (SHELL_SOCKET, Door::Shell)] {
-        let path = rundir.join(name);
-        match std::fs::remove_file(&path) {
+        let (path, nameless) = (rundir.join(name), rundir.join(NAMELESS));
+        match std::fs::remove_file(&nameless) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&path)?;
-        // Who else may connect is let in by `Admission::learn`.
-        std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        let listener = UnixListener::bind(&nameless)?;
+        let mode = admission.mode(door, &path);
+        std::fs::set_permissions(&nameless, Permissions::from_mode(mode))?;
+        std::fs::rename(&nameless, &path)?;
         spawn_local(accept(listener, door, admission.clone(), arrivals.clone()));
     }
     Ok(())
@@ -176,11 +222,8 @@ async fn accept(listener: UnixListener, door: Door, admission: Admission, arriva
         };
         let uid = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
         if admission.roles_at(door, uid) == Roles::NONE {
-            let (owner, serves) = (admission.owner, admission.serves());
-            tracing::warn!(uid, ?door, "a connection is refused: {serves}");
-            let text =
-                format!("user {uid} is not admitted to this instance of user {owner}: {serves}");
-            let refusal = Refusal::new(Code::Denied, text);
+            let refusal = admission.refusal(uid);
+            tracing::warn!(?door, %refusal, "a connection is refused");
             // Over the bound they get no word, which they would hardly read.
             if let Ok(chair) = Arc::clone(&leaving).try_acquire_owned() {
                 spawn_local(async move {
@@ -466,6 +509,47 @@ mod tests {
             .await;
         let refused = outcome.map(drop).map_err(|error| error.kind());
         assert_eq!(refused, Err(io::ErrorKind::ConnectionRefused));
+    }
+
+    /// A rank as it begins, and the modes of its sockets for clients and for the shell.
+    async fn begun(rundir: &Path, admission: &Admission) -> (u32, u32) {
+        let (arrivals, _arrived) = mpsc::channel(1);
+        tokio::task::LocalSet::new()
+            .run_until(async { listen(rundir, admission, &arrivals).expect("a free directory") })
+            .await;
+        let mode = |name| {
+            let meta = std::fs::metadata(rundir.join(name)).expect("a socket");
+            meta.mode() & 0o777
+        };
+        (mode(LOCAL_SOCKET), mode(SHELL_SOCKET))
+    }
+
+    #[tokio::test]
+    async fn a_socket_is_as_open_from_the_first_as_it_will_be() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let own = || Admission::own(1, dir.path(), dir.path());
+        assert_eq!(begun(dir.path(), &own()).await, (0o600, 0o600));
+        let leader = own();
+        leader.learn(&Access {
+            users: Users::All,
+            ..Access::default()
+        });
+        assert_eq!(begun(dir.path(), &leader).await, (0o666, 0o600));
+        // A rank that begins again and has not heard yet who is admitted.
+        assert_eq!(begun(dir.path(), &own()).await, (0o666, 0o600));
+        let closed = own();
+        closed.learn(&Access::default());
+        assert_eq!(begun(dir.path(), &closed).await, (0o600, 0o600));
+    }
+
+    #[test]
+    fn who_is_to_be_heard_of_yet_may_come_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let rank = Admission::own(1, dir.path(), dir.path());
+        assert_eq!(rank.refusal(7).code, Code::Busy);
+        assert_eq!(rank.roles(7), Roles::NONE);
+        rank.learn(&Access::default());
+        assert_eq!(rank.refusal(7).code, Code::Denied);
     }
 
     const NOBODY_ELSE: Duration = Duration::from_secs(20);

@@ -340,7 +340,11 @@ fn open_rundir(rundir: &Path) -> io::Result<()> {
         fs::set_permissions(shared, passable())?;
     }
     // Who connects is asked of the kernel.
-    fs::set_permissions(rundir.join(LOCAL_SOCKET), fs::Permissions::from_mode(0o666))
+    match fs::set_permissions(rundir.join(LOCAL_SOCKET), fs::Permissions::from_mode(0o666)) {
+        // Nobody listens yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
 }
 
 /// Takes back what [`make`] wrote: the directory is another's.

@@ -478,8 +478,8 @@ impl Prepared {
         };
         let shells = Shells::new(ground, Rc::new(tell));
         let admission = Admission::own(self.owner, &self.statedir, &self.rundir);
-        listen(&self.rundir, &admission, &arrivals).map_err(io("listen"))?;
         admission.learn(&self.access);
+        listen(&self.rundir, &admission, &arrivals).map_err(io("listen"))?;
         watch_signals(inside).map_err(io("watch for signals"))?;
         let leader = Leader::new(Parts {
             broker: self.broker,
