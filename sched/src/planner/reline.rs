@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use eddy_wire::id::JobId;
 use eddy_wire::plan::{Mover, SharesTold};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span, Time};
 
 use super::charges::paid;
@@ -118,10 +119,15 @@ impl Planner {
     /// Makes what everybody is due anew.
     fn settle(&mut self, now: Time) {
         let held = self.holdings.values().chain(self.charged.values());
-        // Up to their limits: what is kept free for their end beyond these nobody is due to use.
-        let cleanup = self.cleanup();
-        let limit = |until: Time| Time(until.0.saturating_sub(cleanup.0));
-        let held = held.filter_map(|one| Some((one.owner.as_ref()?, one.rate, limit(one.until))));
+        // Up to what their grants say, which is within the instance also before it is recorded: what is kept free for
+        // their end beyond that nobody is due to use.
+        let assumed = self.policy.queue.default_limit;
+        let end = |set: &ResourceSet| match (set.expiration, assumed) {
+            (0, None) => Time(i64::MAX),
+            (0, Some(limit)) => Time(set.starttime).after(limit),
+            (end, _) => Time(end),
+        };
+        let held = held.filter_map(|one| Some((one.owner.as_ref()?, one.rate, end(&one.set))));
         self.turns.settle(self.owners.keys(), held, now);
     }
 

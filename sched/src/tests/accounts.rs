@@ -7,7 +7,8 @@ use std::sync::Arc;
 use eddy_wire::account::{Account, Change, Member, Name, Shares};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::plan::{Delta, Owner, Used, Verdict, Want};
+use eddy_wire::jobspec::Request;
+use eddy_wire::plan::{Delta, Owner, SharesTold, Used, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Time};
 use fastrand::Rng;
@@ -416,4 +417,43 @@ fn who_has_no_limit_may_use_no_more_than_his_grant_says() {
     let told = planner.plan(NOW, 9).shares.expect("they were asked for");
     let planned = told.rows.iter().filter(|row| row.user == Some(7));
     assert_eq!(planned.map(|row| row.planned).sum::<f64>(), 240.0);
+}
+
+/// So its grant says already as it is proposed, whatever limit it has itself.
+#[test]
+fn who_begins_may_use_no_more_than_is_left_of_the_instance() {
+    for limit in [None, Some(100 * MICROS)] {
+        let mut planner = Planner::with(read("preset = \"flux\"").expect("a policy"));
+        let mut all = (*inventory(&[(4, 0, 0)])).clone();
+        all.expiration = NOW.0 + 60 * MICROS;
+        planner.apply(Delta::Inventory(Arc::new(all)));
+        planner.apply(Delta::Up(Idset::one(0)));
+        let request = Request {
+            duration: limit,
+            ..nodes(1, 1, 4)
+        };
+        let owner = Owner {
+            user: 7,
+            ..Owner::default()
+        };
+        let want = Want {
+            owner: owner.clone(),
+            ..Want::of(16, request)
+        };
+        planner.apply(Delta::Want(JobId(1), want));
+        planner.apply(Delta::Shares(1));
+        let outcome = planner.plan(NOW, 9);
+        let planned = |told: SharesTold| -> f64 {
+            let own = told.rows.iter().filter(|row| row.user == Some(7));
+            own.map(|row| row.planned).sum()
+        };
+        let Some((_, Verdict::Start(set))) = outcome.verdicts.into_iter().next() else {
+            panic!("it starts");
+        };
+        assert_eq!(outcome.shares.map(planned), Some(240.0), "{limit:?}");
+        planner.apply(Delta::Held(JobId(1), owner, set));
+        planner.apply(Delta::Shares(1));
+        let told = planner.plan(NOW, 9).shares;
+        assert_eq!(told.map(planned), Some(240.0), "{limit:?}, recorded");
+    }
 }

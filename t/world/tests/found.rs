@@ -60,3 +60,9 @@ fn who_asks_for_whole_sockets_is_not_taken_for_one_within_a_limit() {
 fn who_asks_beside_where_a_job_lasts_waits_with_it() {
     is_right(31_569, Shape::Queues);
 }
+
+/// What begins just before its instance ends was charged for all of its limit until that was recorded.
+#[test]
+fn who_begins_is_charged_for_no_more_than_is_left_of_the_instance() {
+    is_right(40_707, Shape::Trees);
+}

@@ -324,13 +324,8 @@ impl Watched {
     fn begins(&mut self, job: JobId, set: &Arc<ResourceSet>, now: Time) {
         if let Some(want) = self.wants.get(&job) {
             let owner = want.owner.clone();
-            let mut set = Arc::clone(set);
-            if want.request.duration.is_none() {
-                // That it ends with the instance counts once it is recorded.
-                Arc::make_mut(&mut set).expiration = 0;
-            }
             self.dues
-                .begins(job, &owner, (&set, Some(now)), Certainty::Proposed);
+                .begins(job, &owner, (set, Some(now)), Certainty::Proposed);
         }
     }
 
