@@ -131,15 +131,16 @@ impl Planner {
         self.turns.settle(self.owners.keys(), held, now);
     }
 
-    /// What each account and user is due: the numbers by which those who wait are in line, where
-    /// the policy asks for them.
+    /// What each account and user is due now. Those who wait stay in the line as it was made last: to ask changes
+    /// nothing, and half of the numbers of then would go with no other half.
     pub(super) fn told_shares(&mut self, now: Time) -> SharesTold {
-        if self.turns.drift() != Drift::Usage || self.lined.at == Time(0) {
-            self.settle(now);
-        }
+        let in_line = self.turns.clone();
+        self.settle(now);
+        let rows = self.turns.shares();
+        self.turns = in_line;
         SharesTold {
             tags: std::mem::take(&mut self.shares),
-            rows: self.turns.shares(),
+            rows,
         }
     }
 

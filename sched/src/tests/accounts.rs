@@ -457,3 +457,32 @@ fn who_begins_may_use_no_more_than_is_left_of_the_instance() {
         assert_eq!(told.map(planned), Some(240.0), "{limit:?}, recorded");
     }
 }
+
+/// The line is as old as the policy lets it be; what is told is of the moment of the question.
+#[test]
+fn what_is_told_of_use_and_of_plans_is_of_one_moment() {
+    let text = "preset = \"flux\"\nusage.decay = { form = \"none\" }\npriority.refresh = \"1h\"";
+    let mut planner = Planner::with(read(text).expect("a policy"));
+    let all = inventory(&[(4, 0, 0)]);
+    planner.apply(Delta::Inventory(Arc::clone(&all)));
+    planner.apply(Delta::Up(Idset::one(0)));
+    let holder = Owner {
+        user: 7,
+        ..Owner::default()
+    };
+    let at = |seconds: i64| Time(NOW.0 + seconds * MICROS);
+    let mut set = (*all).clone();
+    (set.starttime, set.expiration) = (NOW.0, at(60).0);
+    planner.apply(Delta::Held(JobId(1), holder, Arc::new(set)));
+    for (seconds, used, planned) in [(0, 0.0, 240.0), (30, 120.0, 120.0), (60, 240.0, 0.0)] {
+        planner.apply(Delta::Shares(1));
+        let told = planner.plan(at(seconds), 9).shares.expect("asked for");
+        let row = told.rows.iter().find(|row| row.user == Some(7));
+        let row = row.expect("whoever holds something is told of");
+        assert_eq!(
+            (row.usage, row.planned),
+            (used, planned),
+            "after {seconds} s"
+        );
+    }
+}

@@ -66,3 +66,9 @@ fn who_asks_beside_where_a_job_lasts_waits_with_it() {
 fn who_begins_is_charged_for_no_more_than_is_left_of_the_instance() {
     is_right(40_707, Shape::Trees);
 }
+
+/// Who is told that he never starts was held to wait on by the judge, and the others to be due less.
+#[test]
+fn who_never_starts_is_no_more_among_those_who_are_due_something() {
+    is_right(1867, Shape::Queues);
+}

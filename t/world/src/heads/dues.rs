@@ -56,7 +56,6 @@ pub(super) struct Dues {
     runs: BTreeMap<JobId, Run>,
     news: Vec<News>,
     tariff: Tariff,
-    order: Order,
 }
 
 /// By what was charged until now.
@@ -68,14 +67,6 @@ enum Tariff {
     One,
     /// Also that of another.
     Many,
-}
-
-/// Whether anything began or ended since the last pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
-    #[default]
-    True,
-    Moved,
 }
 
 /// What somebody had until a time, in core-seconds that fade, and has.
@@ -139,17 +130,13 @@ impl Dues {
                     self.withdrawn(*job);
                 }
             }
-            Delta::Account(change) => {
-                self.book.apply(change);
-                self.order = Order::Moved;
-            }
+            Delta::Account(change) => self.book.apply(change),
             Delta::Used(all) => {
                 let used = all.iter().filter(|one| one.to > one.from);
                 self.news.extend(used.map(|one| {
                     let cores = one.cores / seconds(one.to - one.from);
                     News::Was(holder(&one.owner), cores, one.from, one.to)
                 }));
-                self.order = Order::Moved;
             }
             Delta::Policy(_) => {
                 self.tariff = match self.tariff {
@@ -165,9 +152,6 @@ impl Dues {
         let certainty = Certainty::Recorded;
         let goes_on = match self.runs.get_mut(&job) {
             Some(run) if run.set.nodes == set.nodes && run.owner == *owner => {
-                if run.set.expiration != set.expiration {
-                    self.order = Order::Moved;
-                }
                 (run.set, run.certainty) = (Arc::clone(set), certainty);
                 return;
             }
@@ -187,7 +171,6 @@ impl Dues {
     ) {
         self.news
             .push(News::Began(holder(owner), cores(set), since));
-        self.order = Order::Moved;
         let run = Run {
             owner: owner.clone(),
             set: Arc::clone(set),
@@ -207,7 +190,6 @@ impl Dues {
         if let Some(run) = self.runs.remove(&job) {
             self.news
                 .push(News::Ended(holder(&run.owner), cores(&run.set)));
-            self.order = Order::Moved;
         }
     }
 
@@ -297,7 +279,6 @@ impl Watched {
         if self.dues.tariff == Tariff::Unknown {
             self.dues.tariff = Tariff::One;
         }
-        let mut order = std::mem::take(&mut self.dues.order);
         let mut checked = Ok(());
         self.dues.at(now, half);
         let begun: Vec<_> = starts(outcome)
@@ -309,14 +290,10 @@ impl Watched {
             }
             self.begins(*job, set, now);
             self.dues.at(now, half);
-            order = Order::Moved;
         }
-        self.dues.order = Order::True;
-        // Whoever began in a slice may be reckoned in the next.
-        let is_told = reckons && order == Order::Moved && !outcome.unfinished;
-        let judged = half.zip(rows).filter(|_| is_told);
+        let judged = half.zip(rows).filter(|_| reckons);
         checked.and_then(|()| match judged {
-            Some((half, rows)) => self.check_rows(&rows, (now, half)),
+            Some((half, rows)) => self.check_rows(&rows, outcome, (now, half)),
             None => Ok(()),
         })
     }
@@ -329,10 +306,22 @@ impl Watched {
         }
     }
 
-    /// What is told of each is what he has used and may still use, and the factor that makes.
-    fn check_rows(&mut self, rows: &[ShareRow], (now, half): (Time, f64)) -> Result<(), String> {
+    /// What is told of each is what he has used and may still use, and the factor that makes, as of the end of the
+    /// pass: who was told in it that he never starts waits no more.
+    fn check_rows(
+        &mut self,
+        rows: &[ShareRow],
+        outcome: &Outcome,
+        (now, half): (Time, f64),
+    ) -> Result<(), String> {
         let planned = self.dues.planned(now, half);
-        let Some(factors) = self.factors(&planned) else {
+        let never = |job: &JobId| {
+            let mut verdicts = outcome.verdicts.iter();
+            verdicts.any(|(of, verdict)| of == job && matches!(verdict, Verdict::Never(_)))
+        };
+        let waiting = self.wants.iter().filter(|(job, _)| !never(job));
+        let waiting = waiting.map(|(_, want)| holder(&want.owner)).collect();
+        let Some(factors) = self.factors(&planned, &waiting) else {
             return Ok(());
         };
         self.tally.dues += 1;
@@ -383,7 +372,8 @@ impl Watched {
             return Ok(());
         }
         let planned = self.dues.planned(now, half);
-        let Some(factors) = self.factors(&planned) else {
+        let waiting = self.wants.values().map(|one| holder(&one.owner)).collect();
+        let Some(factors) = self.factors(&planned, &waiting) else {
             return Ok(());
         };
         let (_, policy) = self.policy.as_ref().expect("it is judged");
@@ -402,8 +392,11 @@ impl Watched {
         Ok(())
     }
 
-    fn factors(&self, planned: &BTreeMap<Holder, f64>) -> Option<BTreeMap<Holder, f64>> {
-        let waiting: BTreeSet<Holder> = self.wants.values().map(|one| holder(&one.owner)).collect();
+    fn factors(
+        &self,
+        planned: &BTreeMap<Holder, f64>,
+        waiting: &BTreeSet<Holder>,
+    ) -> Option<BTreeMap<Holder, f64>> {
         let mut all = waiting.clone();
         all.extend(planned.keys().cloned());
         all.extend(self.dues.used.keys().cloned());
