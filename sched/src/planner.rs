@@ -308,16 +308,7 @@ impl Planner {
     /// gets `Never` is forgotten. `now` becomes the start of the grants.
     pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
         let mut outcome = Outcome::default();
-        self.occupancy.at(now);
-        self.turns.at(now);
-        self.lapse();
-        self.expect_until(now);
-        let lined = self.lined.at;
-        self.reline(now);
-        if self.lined.at != lined && self.pass == Pass::Current {
-            // Whom it has not looked at may be ahead of where it is.
-            self.pass = Pass::Stale;
-        }
+        self.catch_up(now);
         self.plan_beside(now, steps, &mut outcome);
         if self.occupancy.inventory().is_empty() {
             // Nobody can be placed.
@@ -355,6 +346,20 @@ impl Planner {
             outcome.shares = Some(self.told_shares(now));
         }
         outcome
+    }
+
+    /// All is as of this time, and nobody has begun. Done again it changes nothing.
+    fn catch_up(&mut self, now: Time) {
+        self.occupancy.at(now);
+        self.turns.at(now);
+        self.lapse();
+        self.expect_until(now);
+        let lined = self.lined.at;
+        self.reline(now);
+        if self.lined.at != lined && self.pass == Pass::Current {
+            // Whom it has not looked at may be ahead of where it is.
+            self.pass = Pass::Stale;
+        }
     }
 
     /// What may be started in one pass is counted from here, unless one is under way.

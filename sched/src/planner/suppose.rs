@@ -119,6 +119,9 @@ impl Planner {
         if own.is_none_or(|own| want != *own.want) {
             other.apply(Delta::Want(job, want.clone()));
         }
+        // With its start it is charged for all that it may still use: that is no part of what lets it begin.
+        other.catch_up(now);
+        let due = other.turns.breakdown(&want, now);
         for _ in 0..SLICES_MAX {
             let outcome = other.plan(now, STEPS);
             let verdict = outcome.verdicts.into_iter().find(|(of, _)| *of == job);
@@ -135,7 +138,7 @@ impl Planner {
                 reason,
                 ahead: 0,
                 start,
-                priority: other.turns.breakdown(&want, now),
+                priority: due,
                 moved: None,
                 sharing: Sharing::default(),
                 advice: Vec::new(),

@@ -127,6 +127,35 @@ fn another_policy_may_let_a_job_pass() {
     assert_eq!(told.start.map(|start| start.latest), Some(Some(NOW)));
 }
 
+/// That he would be charged as he begins is not why he begins.
+#[test]
+fn who_would_start_at_once_is_told_what_he_is_due_before_that() {
+    let (mut planner, _) = planner("preset = \"flux\"", &[limited(whole(2), 100)]);
+    let want = Want {
+        owner: Owner {
+            user: 5,
+            ..Owner::default()
+        },
+        ..Want::of(16, limited(whole(3), 60))
+    };
+    planner.apply(Delta::Want(JobId(2), want));
+    assert!(planner.plan(NOW, ALL).verdicts.is_empty());
+    let fair_share = |told: &Explained| {
+        let mut terms = told.priority.terms.iter();
+        let term = terms.find(|term| term.name == "fair_share");
+        term.map(|term| term.factor)
+    };
+    let waits = ask(&mut planner, JobId(2), &Suppose::default());
+    let fewer = Suppose {
+        nodes: Some(1),
+        ..Suppose::default()
+    };
+    let begins = ask(&mut planner, JobId(2), &fewer);
+    assert_eq!(begins.start.map(|start| start.latest), Some(Some(NOW)));
+    assert!(fair_share(&waits).is_some(), "{waits:?}");
+    assert_eq!(fair_share(&begins), fair_share(&waits));
+}
+
 #[test]
 fn more_than_there_is_never_starts() {
     let (mut planner, _) = planner("preset = \"easy\"", &[whole(3), whole(1)]);
