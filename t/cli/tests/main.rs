@@ -55,5 +55,6 @@ mod tree_refused;
 mod update;
 mod usage;
 mod users;
+mod users_inside;
 mod why_ended;
 mod why_if;
