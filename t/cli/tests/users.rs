@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
@@ -473,6 +474,39 @@ fn owner_and_admins_submit_for_others_and_it_is_recorded() -> Tested {
         "{shown}"
     );
     Ok(())
+}
+
+/// Where a task is to run the host decides whom it knows, so he is not refused before.
+#[test]
+fn a_user_whom_the_host_does_not_know_is_told_so_and_nothing_runs() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    const NOBODYS: u32 = 4_000_000_001;
+    let (site, instance) = site(&["--cores=1"])?;
+    let ask = |arguments: &[&str]| {
+        let mut command = site.eddy(&instance, ANN, arguments);
+        command.uid(NOBODYS).gid(NOBODYS).current_dir("/");
+        Running::start(command)?.wait()
+    };
+    let ran = ask(&["run", "sleep", "600"])?;
+    let line = ran.refusal()?;
+    assert!(
+        line.ends_with(&format!("no user {NOBODYS} on this host")),
+        "{line}"
+    );
+    assert_eq!(ran.code, 126, "{line}");
+    assert!(tasks(&instance, "sleep").is_empty());
+    let own = ask(&["jobs", "-a", "-n", "-o", "{userid} {contextual_info}"])?.ok()?;
+    let told = format!("{NOBODYS} exec: no user {NOBODYS} on this host");
+    assert_eq!(own.trim(), told);
+    // Before that he has what others have.
+    let waiting = ask(&["submit", "--urgency=hold", "true"])?.ok()?;
+    let refused = site.run(&instance, BOB, &["cancel", waiting.trim()])?;
+    assert!(refused.refusal()?.contains("another user's"), "{refused:?}");
+    ask(&["cancel", waiting.trim()])?.ok()?;
+    site.ok(&instance, BOB, &["run", "true"])?;
+    instance.shut_down()
 }
 
 #[test]
