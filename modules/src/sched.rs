@@ -204,16 +204,13 @@ impl Module for Sched {
                     self.configured(&change);
                 }
             }
-            (Kind::Submit(submit), Some(id)) => {
-                let seen = Seen::new(record.event.t, submit, self.sets.submitted(id, submit));
-                self.jobs.insert(id, seen);
-            }
+            (Kind::Submit(submit), Some(id)) => self.submitted(record.event.t, id, submit),
             (Kind::Clean, Some(id)) => {
                 if let Some(seen) = self.jobs.remove(&id) {
                     self.passed.forget(id, &seen);
                     self.unordered.forget(id);
-                    self.sets.forget(id);
                     self.forget_ground(id, &seen);
+                    self.over(id, &seen);
                 }
             }
             (kind, Some(id)) => {

@@ -28,8 +28,10 @@ pub(super) struct Lines {
     jobs: BTreeMap<JobId, String>,
     /// Those that hold something.
     there: BTreeSet<String>,
-    /// Those that hold nothing, whose jobs wait in the one line of all others.
+    /// Those that hold nothing, whose jobs wait in the one line of all others: so the job says that one is, or how
+    /// it is declared where it has none.
     elastic: BTreeSet<String>,
+    declared_elastic: BTreeSet<String>,
     /// Those that are reached.
     serving: BTreeSet<String>,
 }
@@ -55,9 +57,11 @@ fn leads(queues: &[Queue]) -> BTreeMap<String, String> {
 
 impl Lines {
     pub(super) fn new(settings: &Settings) -> Lines {
+        let elastic: BTreeSet<String> = settings.elastic().map(|(name, _)| name).collect();
         Lines {
             leads: leads(&settings.queues),
-            elastic: settings.elastic().map(|(name, _)| name).collect(),
+            elastic: elastic.clone(),
+            declared_elastic: elastic,
             ..Lines::default()
         }
     }
@@ -73,6 +77,10 @@ impl Lines {
             Kind::Submit(submit) => {
                 if let Work::Instance { name: Some(name) } = &submit.spec.request.work {
                     self.jobs.insert(id, name.clone());
+                    match submit.spec.request.takes {
+                        Takes::Nothing => self.elastic.insert(name.clone()),
+                        Takes::Resources => self.elastic.remove(name),
+                    };
                 }
             }
             Kind::Alloc(_) => self.there.extend(self.jobs.get(&id).cloned()),
@@ -82,7 +90,12 @@ impl Lines {
                 }
             }
             Kind::Clean => {
-                self.jobs.remove(&id);
+                if let Some(name) = self.jobs.remove(&id) {
+                    match self.declared_elastic.contains(&name) {
+                        true => self.elastic.insert(name),
+                        false => self.elastic.remove(&name),
+                    };
+                }
             }
             _ => {}
         }

@@ -251,7 +251,7 @@ impl Sched {
 
     /// Who waits goes where his queue leads by now. A running instance refuses what would lead those elsewhere
     /// who wait; who starts one is obeyed.
-    fn lead(&mut self) {
+    pub(super) fn lead(&mut self) {
         self.jobs.retain(|id, seen| {
             let to = self.sets.of(&seen.submit);
             if seen.order == Order::Here && seen.held.is_none() && seen.to != to {

@@ -39,7 +39,10 @@ pub(super) struct Sets {
     leads: BTreeMap<String, Arc<str>>,
     /// What instances of a fixed size hold, each for the jobs of its queues alone.
     held: BTreeMap<Arc<str>, Held>,
+    /// Those that hold nothing, by the job that each is: the file may have said something else when that
+    /// began, or have it no more. Those without a job are as they are declared.
     elastic: BTreeMap<Arc<str>, Elastic>,
+    declared_elastic: BTreeSet<Arc<str>>,
     /// Those that are reached, and have said all that they did while they were not.
     serving: BTreeSet<Arc<str>>,
     pub(super) lending: Lending,
@@ -119,12 +122,16 @@ fn leads(queues: &[Queue]) -> BTreeMap<String, Arc<str>> {
 
 impl Sets {
     pub(super) fn new(settings: &Settings) -> Sets {
-        let elastic = settings.elastic();
-        let elastic = elastic.map(|(name, _)| (Arc::from(name), Elastic::default()));
+        let declared_elastic: BTreeSet<Arc<str>> = settings
+            .elastic()
+            .map(|(name, _)| Arc::from(name))
+            .collect();
+        let elastic = declared_elastic.iter().cloned();
         Sets {
             leads: leads(&settings.queues),
             held: BTreeMap::new(),
-            elastic: elastic.collect(),
+            elastic: elastic.map(|name| (name, Elastic::default())).collect(),
+            declared_elastic,
             serving: BTreeSet::new(),
             lending: Lending::new(settings),
             requires: Requires::new(&settings.queues, &ResourceSet::new()),
@@ -151,9 +158,24 @@ impl Sets {
         self.of(submit)
     }
 
-    /// It is over.
-    pub(super) fn forget(&mut self, id: JobId) {
-        self.choosing.remove(&id);
+    /// An instance holds nothing from now on, or something: whether it was otherwise before.
+    fn foot(&mut self, name: &str, takes: Takes) -> bool {
+        match takes {
+            Takes::Nothing if !self.elastic.contains_key(name) => {
+                self.elastic.insert(Arc::from(name), Elastic::default());
+                true
+            }
+            Takes::Nothing => false,
+            Takes::Resources => self.elastic.remove(name).is_some(),
+        }
+    }
+
+    /// What an instance takes that has no job, as it is declared.
+    fn declared(&self, name: &str) -> Takes {
+        match self.declared_elastic.contains(name) {
+            true => Takes::Nothing,
+            false => Takes::Resources,
+        }
     }
 
     /// The instance that a job is passed to.
@@ -284,6 +306,28 @@ fn seats(grant: &Grant) -> Idset {
 }
 
 impl Sched {
+    /// A job is there. Where it is an instance that is of another kind than the last of its name, or than is declared,
+    /// those who wait for it wait elsewhere.
+    pub(super) fn submitted(&mut self, t: Time, id: JobId, submit: &Arc<Submit>) {
+        let takes = submit.spec.request.takes;
+        let is_other = Sets::name(submit).is_some_and(|name| self.sets.foot(name, takes));
+        let seen = Seen::new(t, submit, self.sets.submitted(id, submit));
+        self.jobs.insert(id, seen);
+        if is_other {
+            self.lead();
+        }
+    }
+
+    /// It is over: an instance of its name that begins anew is as it is declared.
+    pub(super) fn over(&mut self, id: JobId, seen: &Seen) {
+        self.sets.choosing.remove(&id);
+        if let Some(name) = Sets::name(&seen.submit)
+            && self.sets.foot(name, self.sets.declared(name))
+        {
+            self.lead();
+        }
+    }
+
     /// What a planner is told when an instance has come to hold something else, where that is aside.
     pub(super) fn set_changed(&self, job: JobId, kind: &Kind) -> Option<Vec<Delta>> {
         let name = Sets::name(&self.jobs.get(&job)?.submit)?;

@@ -7,6 +7,7 @@
 mod links;
 mod modules;
 mod parent;
+mod proposed;
 mod tree;
 
 use std::collections::VecDeque;
@@ -41,6 +42,7 @@ use crate::replay;
 use crate::shell::{Course, Keeper, Seat};
 pub use links::tell_client;
 pub use parent::{HEAD_CLIENTS, RELAYED, referred};
+use proposed::Proposed;
 use tree::Tree;
 
 /// A leader that lives.
@@ -55,6 +57,8 @@ pub struct Leader {
     unheard: u32,
     /// When it is done with the last of them: it takes one after the other.
     planned_at: Time,
+    /// What came of its answers.
+    proposed: Proposed,
     /// The connections of its clients and shells.
     pub desk: Desk,
     /// Its end of the tree of ranks.
@@ -181,6 +185,7 @@ impl Instance {
             plans: 0,
             unheard: 0,
             planned_at: nature.now,
+            proposed: Proposed::default(),
             desk: Desk::default(),
             tree,
             mark: None,
@@ -504,8 +509,12 @@ impl Instance {
             nature.queue.push(nature.now.after(HELD), planned);
             return;
         }
+        let last = nature.judge(self.id).recorded().last();
         if let Some(leader) = self.leader_of(life) {
             leader.plans -= 1;
+            if let Err(sentence) = leader.proposed.add(last, &outcome) {
+                nature.fail(self.id, sentence);
+            }
             self.arrive(nature, Arrival::Planned(outcome));
         }
     }

@@ -187,6 +187,7 @@ impl Player {
                 Ok(())
             }
             ["idle", seconds, keep] => self.release_idle(seconds, keep),
+            ["file", name, extent] => self.file(name, extent),
             ["lease", seconds] => {
                 self.machines.lease = Some(span(seconds));
                 Ok(())

@@ -6,6 +6,8 @@
 //! alone 5                      queue instances begin what they took themselves after 5 s without the root
 //! queue q nodes=1              likewise: a declared instance and the queue of its name
 //! queue q elastic=all          likewise, one that holds nothing itself; elastic=1-2 of these ranks
+//! file q drop                  when the root's leader starts next its file has that queue and instance no more;
+//!                              file q elastic=all   they are so
 //! submit a instance run=5 …    an instance that runs a program; without `run` until told to end
 //! in a/b submit c …            somebody in an instance says something
 //! crash agent 1 S              the agent of a machine; it is started again S seconds later
@@ -72,23 +74,23 @@ impl Player {
         Ok(())
     }
 
-    pub(super) fn queue_instance(&mut self, name: &str, extent: &str) -> Result<(), String> {
-        let extent = match extent.split_once('=') {
-            Some(("nodes", nodes)) => Extent::Fixed {
-                nodes: number(nodes)?,
-                ranks: None,
-            },
-            Some(("elastic", "all")) => Extent::Elastic(Elastic::default()),
-            Some(("elastic", ranks)) => {
-                let ranks = ranks.parse().map_err(|why| format!("{ranks}: {why}"))?;
-                Extent::Elastic(Elastic {
-                    ranks: Some(ranks),
-                    ..Elastic::default()
-                })
-            }
-            Some(_) | None => return Err("a queue has nodes=N or elastic=RANKS".to_owned()),
+    pub(super) fn queue_instance(&mut self, name: &str, text: &str) -> Result<(), String> {
+        self.machines.queues.push((name.to_owned(), extent(text)?));
+        Ok(())
+    }
+
+    /// What the next leader of the root reads of a queue and its instance.
+    pub(super) fn file(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let declared = match text {
+            "drop" => None,
+            text => Some(extent(text)?),
         };
-        self.machines.queues.push((name.to_owned(), extent));
+        let root = self.world().root();
+        root.settings.queues.retain(|queue| queue.name != name);
+        root.settings.declared.retain(|one| one.name != name);
+        if let Some(extent) = declared {
+            declare(root, name, extent);
+        }
         Ok(())
     }
 
@@ -202,5 +204,24 @@ pub(super) fn run(world: &mut World) {
     }
     if let Err((id, sentence)) = quiet::is_tree_at_rest(world) {
         world.nature.fail(id, sentence);
+    }
+}
+
+/// What a queue instance has.
+fn extent(text: &str) -> Result<Extent, String> {
+    match text.split_once('=') {
+        Some(("nodes", nodes)) => Ok(Extent::Fixed {
+            nodes: number(nodes)?,
+            ranks: None,
+        }),
+        Some(("elastic", "all")) => Ok(Extent::Elastic(Elastic::default())),
+        Some(("elastic", ranks)) => {
+            let ranks = ranks.parse().map_err(|why| format!("{ranks}: {why}"))?;
+            Ok(Extent::Elastic(Elastic {
+                ranks: Some(ranks),
+                ..Elastic::default()
+            }))
+        }
+        Some(_) | None => Err("a queue has nodes=N or elastic=RANKS".to_owned()),
     }
 }
