@@ -335,6 +335,12 @@ fn picked(value: &Value) -> Option<Pick> {
 }
 
 fn ranks_of(value: &Value) -> Option<Idset> {
-    let ranks: Idset = value.as_str()?.parse().ok()?;
+    let ranks: Idset = match value {
+        // One rank, as whoever types `home=2` says it.
+        Value::Integer(rank) => {
+            Idset::one(u32::try_from(*rank).ok().filter(|rank| *rank < ID_MAX)?)
+        }
+        value => value.as_str()?.parse().ok()?,
+    };
     (1..=NODES_MAX).contains(&ranks.len()).then_some(ranks)
 }

@@ -574,3 +574,21 @@ fn another_preset_keeps_what_the_lists_of_the_site_say() {
     );
     assert!(placement.ladder.contains(&Rung::Urgency), "{placement:?}");
 }
+
+#[test]
+fn one_rank_may_be_said_as_a_number() {
+    let text = "[[instance]]\nname = \"a\"\nelastic = \"all\"\n";
+    let set = ["instance.a.home=2".to_owned()];
+    let config = load(text, &set).expect("it is a configuration");
+    let home = |config: &Config| match &config.instance.declared[0].extent {
+        DeclaredExtent::Elastic { home, .. } => home.clone(),
+        other => panic!("{other:?}"),
+    };
+    let text = ["instance.a.home=\"2\"".to_owned()];
+    let same = load("[[instance]]\nname = \"a\"\nelastic = \"all\"\n", &text).expect("likewise");
+    assert_eq!(home(&config), home(&same));
+    for wrong in ["-1", "4294967296"] {
+        let text = format!("[[instance]]\nname = \"a\"\nranks = {wrong}\n");
+        assert_eq!(load(&text, &[]).expect_err("no rank").len(), 1);
+    }
+}
