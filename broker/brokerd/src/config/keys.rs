@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use toml::Value;
 
+use super::qos::LONGER;
 use super::{Config, Sync, Transport, Users};
 
 /// One key of the configuration.
@@ -147,7 +148,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "defaults.time",
-        allowed: SPAN,
+        allowed: LONGER,
         meaning: "the time limit of jobs for which neither they nor a QoS or queue say one; unset is none",
         set: |config, value| {
             let time = span(value).filter(|time| time.0 > 0)?;
