@@ -156,9 +156,7 @@ impl Configured {
                 }
                 // Whole or not at all: the next start must not read half of it.
                 let fresh = statedir.join(format!("{KEPT_FILE}.new"));
-                let mut file = File::create(&fresh)?;
-                file.write_all(self.text.as_bytes())?;
-                file.sync_all()?;
+                write_whole(&fresh, &self.text)?;
                 fs::rename(&fresh, &kept)
             }
             Origin::Given(_) | Origin::OfDirectory(_) | Origin::Kept(_) | Origin::Defaults => {
@@ -261,6 +259,20 @@ fn found(statedir: &Path) -> Result<(Origin, String), Vec<String>> {
     Ok((Origin::Defaults, String::new()))
 }
 
+/// Writes a text to a file that is renamed when it is whole; what is not whole does not stay there.
+///
+/// # Errors
+/// It cannot be written: the disk is full, say.
+pub(super) fn write_whole(fresh: &Path, text: &str) -> io::Result<()> {
+    let write = || {
+        let mut file = File::create(fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    // What it was for matters more than that it could not be removed.
+    write().inspect_err(|_| drop(fs::remove_file(fresh)))
+}
+
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Vec<String> {
     vec![format!("{what}{}: {error}", path.display())]
 }
@@ -320,6 +332,16 @@ mod tests {
         assert_eq!(again.remarks, [line]);
         let rules = &again.config.instance.queues[0].rules;
         assert!(rules.users.as_ref().is_some_and(|users| users.contains(&7)));
+    }
+
+    #[test]
+    fn what_could_not_be_written_whole_does_not_stay() {
+        let place = tempfile::tempdir().expect("a directory");
+        let fresh = place.path().join("fresh");
+        std::os::unix::fs::symlink("/dev/full", &fresh).expect("made");
+        let error = write_whole(&fresh, "[tree]\n").expect_err("the disk is full");
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+        assert!(fresh.symlink_metadata().is_err());
     }
 
     #[test]

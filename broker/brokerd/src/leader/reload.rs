@@ -5,7 +5,6 @@
 //! What counts from a start on stays as it was, and is told.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -277,7 +276,13 @@ impl Configuring {
 
     /// The modules have judged it: whatever they said, another may be asked for.
     pub(super) fn judged(&mut self) {
-        self.course = Course::Idle;
+        let course = std::mem::replace(&mut self.course, Course::Idle);
+        // What is in force by now was renamed.
+        if let Course::Judged(candidate) = course
+            && let (Some((_, Some(kept))), Trial::No) = (&candidate.basis.file, candidate.trial)
+        {
+            let _ = fs::remove_file(beside(kept));
+        }
     }
 
     /// A record: the configuration that is in force from now on, where it is the one that was judged,
@@ -493,7 +498,5 @@ fn beside(path: &Path) -> PathBuf {
 
 /// Writes what is to be kept for starts that are given nothing, once it is in force.
 fn write_beside(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut file = fs::File::create(beside(path))?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    configured::write_whole(&beside(path), text)
 }
