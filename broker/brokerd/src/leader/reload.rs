@@ -408,9 +408,18 @@ fn set_over(
             .err()
             .unwrap_or_default(),
     );
-    let (config, wrong) = config::read(&table.to_string(), &[]);
+    let names = |table: &Table| -> (Config, Vec<ConfigError>) {
+        let (config, mut wrong) = config::read(&table.to_string(), &[]);
+        wrong.extend(unknown(&config, &basis.admits));
+        (config, wrong)
+    };
+    let (config, wrong) = names(&table);
+    let (_, before) = names(&basis.table);
+    // Who is named already and has left the host since is in nobody's way.
+    let has_left =
+        |error: &ConfigError| matches!(error, ConfigError::User { .. }) && before.contains(error);
+    let (left, wrong): (Vec<_>, Vec<_>) = wrong.into_iter().partition(has_left);
     errors.extend(wrong);
-    errors.extend(unknown(&config, &basis.admits));
     if !errors.is_empty() {
         let errors = errors.into_iter().map(|error| error.by_name(&table));
         return Err(errors.map(|error| basis.says(&error)).collect());
@@ -424,9 +433,9 @@ fn set_over(
             return Err(lines);
         }
     }
-    let config = loaded(&table, &basis.inventory)?;
-    let origin = basis.origin.clone();
-    let config = Config { origin, ..config };
+    let mut config = of_nodes(config, &basis.inventory)?;
+    config.origin.clone_from(&basis.origin);
+    access::leave_out(&mut config.instance.access);
     let key = |given: &String| given.split('=').next().map(|key| key.trim().to_owned());
     basis
         .set
@@ -445,7 +454,7 @@ fn set_over(
         by: By::Set(basis.set.clone()),
         changed: tables::differences(&basis.table, &table),
         restart: Vec::new(),
-        warned: Vec::new(),
+        warned: left.iter().map(ToString::to_string).collect(),
         live: live(&config, &basis.admits)?,
     };
     basis.table = table;
@@ -484,7 +493,14 @@ fn loaded(table: &Table, inventory: &ResourceSet) -> Result<Config, Vec<String>>
     let told = |errors: Vec<ConfigError>| -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     };
-    let mut config = config::load(&table.to_string(), &[]).map_err(told)?;
+    of_nodes(
+        config::load(&table.to_string(), &[]).map_err(told)?,
+        inventory,
+    )
+}
+
+/// The same of what was read.
+fn of_nodes(mut config: Config, inventory: &ResourceSet) -> Result<Config, Vec<String>> {
     let declared = &config.instance.declared;
     homes_apart(declared, inventory).map_err(|error| vec![error.to_string()])?;
     config.instance.resolve(inventory);
@@ -499,4 +515,45 @@ fn beside(path: &Path) -> PathBuf {
 /// Writes what is to be kept for starts that are given nothing, once it is in force.
 fn write_beside(path: &Path, text: &str) -> std::io::Result<()> {
     configured::write_whole(&beside(path), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_force(text: &str) -> Basis {
+        let settings = Settings::for_inventory(Arc::default());
+        Basis {
+            file: None,
+            origin: "defaults".to_owned(),
+            given: Vec::new(),
+            set: Vec::new(),
+            admits: Admits::Configured(HOST_ADMIN),
+            inventory: Arc::default(),
+            table: text.parse().expect("TOML"),
+            over: Live::of(&settings),
+        }
+    }
+
+    fn set(basis: Basis, key: &str) -> Result<Candidate, Vec<String>> {
+        let there = (Arc::default(), Idset::new());
+        set_over(basis, &there, &[key.to_owned()], (Trial::No, 0))
+    }
+
+    #[test]
+    fn who_has_left_the_host_since_keeps_nothing_from_being_set() {
+        let text = "[access]\nusers = [\"root\", \"eddy-nobody\"]\n\
+            [[queue]]\nname = \"q\"\nusers = [\"eddy-nobody\", 7]\n";
+        let candidate = set(in_force(text), "limits.user_rate=5").expect("it may be");
+        assert_eq!(candidate.change.changed, ["limits.user_rate: unset -> 5"]);
+        let warned = &candidate.change.warned;
+        assert_eq!(warned.len(), 2, "{warned:?}");
+        assert!(warned.iter().all(|line| line.contains("eddy-nobody")));
+        // Who is named anew is looked up.
+        let wrong = set(in_force(text), "access.admins=[\"eddy-else\"]");
+        assert_eq!(
+            wrong.expect_err("nobody knows him"),
+            ["access.admins: no user `eddy-else` on this host"]
+        );
+    }
 }
