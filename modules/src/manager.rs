@@ -204,11 +204,13 @@ impl Module for Manager {
                 self.jobs.retain(|_, job| !job.is_done());
                 let waits = |job: &&Job| job.state == JobState::Priority;
                 let waiting = self.jobs.values().filter(waits);
-                self.gate.keep_all(waiting.map(|job| (job.id, job.urgency)));
+                let waiting = waiting.map(|job| (job.id, job.urgency));
+                let waiting: Vec<(JobId, u8)> =
+                    waiting.filter(|(id, _)| !self.gate.bars(*id)).collect();
+                self.gate.keep_all(waiting.into_iter());
                 for job in self.jobs.values().filter(|job| !waits(job)) {
                     give(now, job, self.attempts_max, out);
                 }
-                self.bar_gangs(now, out);
                 self.waits.resume(now, &self.jobs, out);
                 // Who is about to wait again may be first of them.
                 if !self.jobs.values().any(|job| self.runs_again(job)) {
@@ -226,7 +228,7 @@ impl Module for Manager {
             Input::Answer(tag, answer) => self.waits.answered(now, &self.jobs, tag, answer, out),
             Input::Tick => {
                 self.waits.tick(now, &self.jobs, out);
-                self.bar_gangs(now, out);
+                self.place_gangs(now, out);
                 self.gate.tick(now);
                 self.let_next(now, None, out);
                 self.change_on(now, out);
@@ -306,8 +308,9 @@ impl Manager {
         if owed(job, self.attempts_max) != Action::Priority {
             return;
         }
-        if let Some(why) = self.gate.bars(id) {
-            return out.append(now, id, barred(&why));
+        // It is asked about again when limits change.
+        if self.gate.bars(id) && job.urgency > 0 {
+            return;
         }
         let place = self.hook.priority(&job.submit, job.urgency);
         // Who is held by his user asks for nothing.
@@ -321,15 +324,12 @@ impl Manager {
         }
     }
 
-    /// Ends those of gangs who wait for what limits that changed do not let them have.
-    fn bar_gangs(&mut self, now: Time, out: &mut Outbox) {
+    /// Those of gangs have their place whom no limit keeps back any more that had come since.
+    fn place_gangs(&mut self, now: Time, out: &mut Outbox) {
         for id in self.gate.changed_gangs() {
-            let waits = self.jobs.get(&id).is_some_and(|job| match job.state {
-                JobState::Depend | JobState::Priority | JobState::Sched => true,
-                JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => false,
-            });
-            if let Some(why) = self.gate.bars(id).filter(|_| waits) {
-                out.append(now, id, barred(&why));
+            let waits = |job: &Job| job.state == JobState::Priority;
+            if self.jobs.get(&id).is_some_and(waits) && !self.gate.is_kept(id) {
+                self.place(now, id, &Kind::Depend, out);
             }
         }
     }
@@ -425,17 +425,6 @@ fn give(now: Time, job: &Job, attempts_max: u32, out: &mut Outbox) {
         Action::Clean => Kind::Clean,
     };
     out.append(now, job.id, kind);
-}
-
-/// Ends one of a gang that a limit does not let start.
-fn barred(why: &str) -> Kind {
-    Kind::Exception(Box::new(Exception {
-        kind: "alloc".to_owned(),
-        severity: 0,
-        note: why.to_owned(),
-        userid: None,
-        until: None,
-    }))
 }
 
 /// Ends a job for the sake of another.

@@ -1,7 +1,9 @@
 //! How much a job may come to have, and whose limits of that count for it.
 
 use eddy_wire::account::{Limits as Given, Party};
+use eddy_wire::gang;
 use eddy_wire::id::JobId;
+use eddy_wire::plan::Reason;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
 
@@ -62,9 +64,18 @@ impl Limits {
         all
     }
 
-    /// The same of a job that is there.
-    pub fn of_running_with(&self, id: JobId) -> Option<Whose> {
+    /// Why a job that is there has no place, where it is of a gang and such a limit came since: members would start
+    /// one by one.
+    pub fn bars_gang(&self, id: JobId) -> Option<Reason> {
         let seen = self.jobs.get(&id)?;
-        self.of_running(seen.user, &seen.party, &seen.spec)
+        let gang = gang::of(&seen.spec).ok()??;
+        let whose = self.of_running(seen.user, &seen.party, &seen.spec)?;
+        Some(Reason::Limit {
+            limit: format!("gang `{}` to be let through", gang.name),
+            why: format!(
+                "{whose} has a limit of what may run since, and gangs are served where there is none"
+            ),
+            within: None,
+        })
     }
 }

@@ -240,6 +240,7 @@ impl View {
                     behind(job, head.as_ref(), self.line, self.age())
                 }
             },
+            JobState::Priority if let Some(barred) = self.limits.bars_gang(job.id) => barred,
             JobState::Priority => self.limits.binding_then(job.id)?.reason(),
             JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => return None,
         };

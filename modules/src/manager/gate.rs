@@ -34,7 +34,7 @@ pub(super) struct Gate {
     look: Look,
     /// The limits of which something was given back since those were asked whom they keep back.
     due: BTreeSet<Whose>,
-    /// Members of gangs that are not over, and whether limits changed since they were asked about.
+    /// Members of gangs that are not over, and whether limits changed since those were asked about who have no place.
     gangs: BTreeSet<JobId>,
     asked: Asked,
     /// Who was let through and whose place is not recorded yet: what it takes does not count so
@@ -141,16 +141,15 @@ impl Gate {
         is_one || self.limits.count_for(submit)
     }
 
-    /// Why a member of a gang may never have its place, where it may not: others of it that were let
+    /// Whether a member of a gang has no place as long as there are such limits: others of it that were let
     /// through would wait for it, and it for what they keep of the limit.
-    pub fn bars(&self, job: JobId) -> Option<String> {
-        let whose = self
-            .gangs
-            .contains(&job)
-            .then(|| self.limits.of_running_with(job));
-        whose.flatten().map(|whose| {
-            format!("{whose} has a limit of what may run since, and gangs are served where there is none")
-        })
+    pub fn bars(&self, job: JobId) -> bool {
+        self.gangs.contains(&job) && self.limits.bars_gang(job).is_some()
+    }
+
+    /// Whether a job stands among those who are asked about in turn.
+    pub fn is_kept(&self, job: JobId) -> bool {
+        self.of.contains_key(&job)
     }
 
     /// Those of gangs who are to be asked about because limits changed.

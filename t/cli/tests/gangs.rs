@@ -163,7 +163,7 @@ fn many_of_a_gang_run_again_together() -> Tested {
 }
 
 #[test]
-fn a_limit_that_comes_later_ends_a_gang_that_waits_for_it() -> Tested {
+fn a_limit_that_comes_later_keeps_a_gang_that_has_no_place_and_ends_nobody() -> Tested {
     let instance = Instance::start(&["--cores=4"])?;
     let user = whoami()?;
     instance.ok(&["account", "add", "phys"])?;
@@ -180,8 +180,9 @@ fn a_limit_that_comes_later_ends_a_gang_that_waits_for_it() -> Tested {
     ];
     let out = instance.ok(&gang)?;
     instance.ok(&["account", "edit", "phys", "--max-running-jobs", "2"])?;
-    for job in out.split_whitespace() {
-        assert_eq!(instance.code(job)?, 1);
+    let gang: Vec<&str> = out.split_whitespace().collect();
+    instance.ok(&[&["release"][..], &gang].concat())?;
+    for job in &gang {
         let note = instance.row(job)?["reason"].to_string();
         assert!(
             note.contains("account `phys` has a limit of what may run since"),
@@ -190,6 +191,15 @@ fn a_limit_that_comes_later_ends_a_gang_that_waits_for_it() -> Tested {
     }
     let plain = instance.submit(&["-A", "phys", "true"])?;
     assert_eq!(instance.code(&plain)?, 0);
+    instance.kill_leader()?;
+    instance.start_again()?;
+    for job in &gang {
+        assert_eq!(instance.row(job)?["state"], "PRIORITY");
+    }
+    instance.ok(&["account", "edit", "phys", "--max-running-jobs", "none"])?;
+    for job in &gang {
+        assert_eq!(instance.code(job)?, 0);
+    }
     Ok(())
 }
 

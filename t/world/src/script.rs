@@ -457,11 +457,15 @@ impl Player {
                     pool.ok_or("no such pool")?.count = u64::from(count);
                 }
                 Some(("running", rest)) => {
-                    let (name, most) = named(rest)?;
+                    // Without a number there is none any more.
+                    let (name, most) = match rest.contains(':') {
+                        true => named(rest).map(|(name, most)| (name, Some(most)))?,
+                        false => (rest.to_owned(), None),
+                    };
                     let mut queues = settings.queues.iter_mut();
                     let queue = queues.find(|queue| queue.name == name);
                     let rules = &mut queue.ok_or("no such queue")?.rules;
-                    rules.limits.running_jobs = Some(most);
+                    rules.limits.running_jobs = most;
                 }
                 Some(("requires", rest)) => {
                     let (name, names) = rest.split_once(':').unwrap_or((rest, ""));
