@@ -5,6 +5,8 @@
 //! jobs that are in a queue, or ask for a QoS, class or pool, which is to be no more. After a restart
 //! with another file it proposes the record that says so.
 
+mod unmet;
+
 use std::collections::BTreeSet;
 
 use eddy_broker::{Caller, Input, Module, Outbox, Reacts};
@@ -23,6 +25,7 @@ use crate::jobs::Jobs;
 use crate::live::{By, Change, Live};
 use crate::sched::is_policy;
 use crate::settings::{Qos, Settings};
+use unmet::Unmet;
 
 /// How many jobs are named.
 const NAMES_SHOWN: usize = 16;
@@ -37,6 +40,7 @@ pub struct Configuration {
     recorded: Option<(Seq, Hash)>,
     policy: Policy,
     jobs: Jobs<Rests>,
+    unmet: Unmet,
     /// The accounts that there are: data of the instance, not of its configuration.
     book: Book,
 }
@@ -81,6 +85,7 @@ impl Module for Configuration {
     }
 
     fn apply(&mut self, record: &Record) {
+        self.unmet.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Memo(memo), None) => {
                 if let Some(change) = Change::told(memo) {
@@ -155,6 +160,7 @@ impl Configuration {
             recorded: None,
             policy: Policy::Configured,
             jobs: Jobs::default(),
+            unmet: Unmet::new(settings),
             book: Book::default(),
         }
     }
@@ -168,6 +174,9 @@ impl Configuration {
             let line = "policy: what was set by `eddy config set policy.KEY=VALUE` is undone";
             change.changed.push(line.to_owned());
         }
+        change
+            .warned
+            .extend(self.unmet.of((&self.live, &change.live)));
         let mut errors = self.hindered(&change.live);
         let unknown = self.unknown_accounts(&change.live);
         match &change.by {
@@ -271,18 +280,23 @@ impl Configuration {
     fn in_the_way(&self, path: &str, is_of: impl Fn(&Rests) -> bool) -> Option<String> {
         let found = self.jobs.iter().filter(|(_, rests)| is_of(rests));
         let found: Vec<JobId> = found.map(|(id, _)| *id).collect();
-        if found.is_empty() {
-            return None;
-        }
-        let shown = found.iter().take(NAMES_SHOWN).map(|id| id.f58_ascii());
-        let shown: Vec<String> = shown.collect();
-        let more = match found.len() - shown.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let named = named(&found)?;
         Some(format!(
-            "{path}, and jobs that are not over need it as it is: {}{more}",
-            shown.join(", ")
+            "{path}, and jobs that are not over need it as it is: {named}"
         ))
     }
+}
+
+/// Some jobs by their numbers, if there are any.
+fn named(jobs: &[JobId]) -> Option<String> {
+    if jobs.is_empty() {
+        return None;
+    }
+    let shown = jobs.iter().take(NAMES_SHOWN).map(|id| id.f58_ascii());
+    let shown: Vec<String> = shown.collect();
+    let more = match jobs.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!("{}{more}", shown.join(", ")))
 }

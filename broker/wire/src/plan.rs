@@ -336,6 +336,22 @@ pub enum Reason {
         /// Why it does not fit there.
         why: String,
     },
+    /// Not on what instances lend of their homes for as long as it may take.
+    #[error(
+        "does not fit beside the home of instance `{instance}` (ranks {ranks}), of which others have nothing for \
+         longer than {} s: {why}",
+        crate::fsd::seconds_of_micros(most.0)
+    )]
+    NotLent {
+        /// The first of those instances.
+        instance: String,
+        /// The longest limit of others' jobs there (`lend_max`).
+        most: Span,
+        /// Where that is.
+        ranks: Idset,
+        /// Why it does not fit on the rest.
+        why: String,
+    },
     /// Its queue would not take it, as it is supposed.
     #[error("would be refused by queue `{queue}`: {why}")]
     Refused {

@@ -463,7 +463,8 @@ impl Sched {
     }
 
     /// Whether a job that never fits waits all the same, and says this: its queue, or that of one of its
-    /// gang, may have come to require what leaves it nothing, and may come to require something else.
+    /// gang, may have come to require what leaves it nothing, or an instance to lend less of its home, and either
+    /// may come to be something else.
     pub(super) fn waits_for_queue(&mut self, id: JobId, reason: &Reason, out: &mut Outbox) -> bool {
         if self.sets.origin == Origin::Start {
             return false;
@@ -471,13 +472,27 @@ impl Sched {
         let mates = self.mates(id);
         let gang = std::iter::once(&id).chain(&mates);
         let mut gang = gang.filter_map(|id| self.jobs.get(id));
-        let explained = gang.find_map(|seen| self.sets.requires.explain(seen.queue(), reason));
+        let explained = gang.find_map(|seen| {
+            let by_queue = self.sets.requires.explain(seen.queue(), reason);
+            by_queue.or_else(|| self.not_lent(seen, reason))
+        });
         let Some(reason) = explained else {
             return false;
         };
         self.sets.unmet.insert(id);
         out.notice(Notice::Unmet(id, Some(reason)));
         true
+    }
+
+    /// That it does not fit since instances lend it nothing of their homes, where they do not.
+    fn not_lent(&self, seen: &Seen, why: &Reason) -> Option<Reason> {
+        let first = self.withheld_from(seen).into_iter().next()?;
+        Some(Reason::NotLent {
+            instance: first.instance,
+            most: first.most,
+            ranks: first.ranks,
+            why: why.to_string(),
+        })
     }
 
     /// What such jobs wait for may be there now: the planner looks again, and says so anew if not.

@@ -359,6 +359,47 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
 }
 
 #[test]
+fn a_home_that_is_set_leaves_who_waits_for_its_nodes_waiting() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("eddy.toml");
+    let text =
+        "[exec.test]\nrun_duration = \"3000s\"\n[[instance]]\nname = \"own\"\nelastic = \"all\"\n";
+    fs::write(&file, text)?;
+    let state = place.path().join("state");
+    let fake = ["--fake", "nodes=4,cores=1", "--config", &file];
+    let instance = Instance::start_in(place, state, &fake)?;
+    let all = instance.submit(&["-N4", "-t9h", "true"])?;
+    instance.event(&all, "start")?;
+    let wide = instance.submit(&["-N3", "-t9h", "true"])?;
+    let keys = ["instance.own.home=1-2", "instance.own.lend_max=1m"];
+    let concerned = format!(
+        "eddy config set: warning: jobs that wait would fit no more, and wait until that is otherwise: {wide}\n"
+    );
+    let tried = instance.run(&[&["config", "set", "--dry-run"][..], &keys].concat())?;
+    assert_eq!((tried.code, tried.err), (0, concerned.clone()));
+    let set = instance.run(&[&["config", "set"][..], &keys].concat())?;
+    assert_eq!((set.code, set.err), (0, concerned));
+    instance.ok(&["cancel", &all])?;
+    instance.event(&all, "clean")?;
+    let row = instance.row(&wide)?;
+    assert_eq!(row["state"], "SCHED", "{row}");
+    let why = row["reason"].as_str().unwrap_or_default();
+    assert!(
+        why.starts_with("does not fit beside the home of instance `own` (ranks 1-2)"),
+        "{why}"
+    );
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!(instance.row(&wide)?["state"], "SCHED");
+    assert_eq!(
+        lines(&instance, &["set", "instance.own.home=2"])?,
+        ["instance.own.home: \"1-2\" -> 2"]
+    );
+    instance.event(&wide, "start")?;
+    instance.shut_down()
+}
+
+#[test]
 fn an_instance_without_a_file_says_so() -> Tested {
     let instance = Instance::start(&["--fake", "nodes=1,cores=1"])?;
     assert_eq!(

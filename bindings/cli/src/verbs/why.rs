@@ -469,7 +469,9 @@ fn never(reason: &Reason) -> Option<&'static str> {
         | Reason::NoSuchNodes { .. }
         | Reason::NeverPool { .. }
         | Reason::NotInQueue { .. } => Some("the instance does not have that"),
-        Reason::NeverBeside { .. } => Some("it does not have that for others"),
+        Reason::NeverBeside { .. } | Reason::NotLent { .. } => {
+            Some("it does not have that for others")
+        }
         Reason::Refused { .. } => Some("its queue does not take that"),
         Reason::RefusedHere { .. } => Some("the instance does not take that"),
         Reason::NotInReservation { .. } => Some("its reservation does not take that"),
