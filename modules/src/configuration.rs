@@ -22,6 +22,7 @@ use eddy_wire::update;
 use serde_json::{Map, Value};
 
 use crate::jobs::Jobs;
+use crate::keys::Keys;
 use crate::live::{By, Change, Live};
 use crate::sched::is_policy;
 use crate::settings::{Qos, Settings};
@@ -35,14 +36,23 @@ pub struct Configuration {
     /// What the start was told.
     told: Live,
     owner: u32,
+    /// As it was written, and as the start before was told.
+    keys: (Keys, Keys),
     /// What is in force.
     live: Live,
-    recorded: Option<(Seq, Hash)>,
+    recorded: Option<Recorded>,
     policy: Policy,
     jobs: Jobs<Rests>,
     unmet: Unmet,
     /// The accounts that there are: data of the instance, not of its configuration.
     book: Book,
+}
+
+/// The last record of a change.
+struct Recorded {
+    seq: Seq,
+    over: Hash,
+    keys: Keys,
 }
 
 /// Which policy is obeyed.
@@ -92,7 +102,11 @@ impl Module for Configuration {
                     if change.by == By::Reload {
                         self.policy = Policy::Configured;
                     }
-                    self.recorded = Some((record.seq, change.over));
+                    self.recorded = Some(Recorded {
+                        seq: record.seq,
+                        over: change.over,
+                        keys: change.keys,
+                    });
                     self.live = change.live;
                 } else if is_policy(memo) {
                     self.policy = Policy::Set;
@@ -121,22 +135,9 @@ impl Module for Configuration {
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {
             Input::Configure(caller, change) => self.change(now, caller, change, out),
+            // Whoever starts it with another file is obeyed.
             Input::Resume => {
-                let Some((_, was)) = &self.recorded else {
-                    return;
-                };
-                // Whoever starts it with another file is obeyed.
-                let over = self.told.hash();
-                if *was != over {
-                    let change = Change {
-                        over,
-                        userid: self.owner,
-                        by: By::Start,
-                        changed: Vec::new(),
-                        restart: Vec::new(),
-                        warned: Vec::new(),
-                        live: self.told.clone(),
-                    };
+                if let Some(change) = self.of_start() {
                     out.append_own(now, Kind::Memo(change.memo()));
                 }
             }
@@ -145,7 +146,7 @@ impl Module for Configuration {
     }
 
     fn live(&self, seqs: &mut Vec<Seq>) {
-        seqs.extend(self.recorded.iter().map(|(seq, _)| *seq));
+        seqs.extend(self.recorded.iter().map(|recorded| recorded.seq));
     }
 }
 
@@ -155,6 +156,7 @@ impl Configuration {
         let live = Live::of(settings);
         Configuration {
             told: live.clone(),
+            keys: settings.keys.clone(),
             owner: settings.owner,
             live,
             recorded: None,
@@ -163,6 +165,33 @@ impl Configuration {
             unmet: Unmet::new(settings),
             book: Book::default(),
         }
+    }
+
+    /// What this start has otherwise than it was, if it does.
+    fn of_start(&self) -> Option<Change> {
+        let over = self.told.hash();
+        let (keys, before) = &self.keys;
+        let before = match &self.recorded {
+            Some(recorded) if recorded.over == over => return None,
+            Some(recorded) if !recorded.keys.is_empty() => &recorded.keys,
+            Some(_) | None => before,
+        };
+        // Of what an earlier version had nothing may be known.
+        let changed = match before.is_empty() {
+            true => Vec::new(),
+            false => before.differences(keys),
+        };
+        let is_other = self.recorded.is_some() || !changed.is_empty();
+        is_other.then(|| Change {
+            over,
+            userid: self.owner,
+            by: By::Start,
+            changed,
+            restart: Vec::new(),
+            warned: Vec::new(),
+            live: self.told.clone(),
+            keys: keys.clone(),
+        })
     }
 
     fn change(&mut self, now: Time, caller: Caller, memo: &Map<String, Value>, out: &mut Outbox) {

@@ -54,6 +54,7 @@ pub mod kvs;
 
 pub mod configuration;
 
+pub mod keys;
 pub mod live;
 
 pub mod report;

@@ -20,6 +20,7 @@ use eddy_wire::time::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::keys::Keys;
 use crate::queues_above;
 use crate::settings::{Class, Elastic, Extent, Qos, Queue, Settings};
 
@@ -108,6 +109,9 @@ pub struct Change {
     pub warned: Vec<String>,
     /// What is in force.
     pub live: Live,
+    /// The same as it was written, and what counts from a start on.
+    #[serde(default, skip_serializing_if = "Keys::is_empty")]
+    pub keys: Keys,
 }
 
 /// Where a change is from.

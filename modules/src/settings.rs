@@ -21,6 +21,8 @@ use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::keys::Keys;
+
 /// What a child keeps of payloads: environments of tens of KiB and scripts of some KiB, of those users who have
 /// jobs at a time; and some of the longest there are, each of which would be said with every job of its array
 /// otherwise.
@@ -32,6 +34,8 @@ pub const KEEPS: Keeps = Keeps {
 /// Limits and times of an instance.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The configuration as it is written, and as the start before had it, where that is known.
+    pub keys: (Keys, Keys),
     /// The resources the instance owns.
     pub inventory: Arc<ResourceSet>,
     /// How jobs are ordered and placed; one that [`Policy::served`].
@@ -295,6 +299,7 @@ impl Settings {
     pub fn for_inventory(inventory: Arc<ResourceSet>) -> Settings {
         Settings {
             policy: Arc::default(),
+            keys: <(Keys, Keys)>::default(),
             local: inventory.ranks(),
             place: Place::default(),
             mock: None,

@@ -164,6 +164,7 @@ fn one_that_waits_goes_where_a_start_with_another_file_leads_it() {
         restart: Vec::new(),
         warned: Vec::new(),
         live,
+        keys: Default::default(),
     };
     let event = Event {
         t: stand.now,

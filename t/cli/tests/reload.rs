@@ -254,6 +254,11 @@ fn jobs_of_a_queue_that_a_start_left_out_can_be_let_go() -> Tested {
     let other = ["--statedir", &state, "--config", &file];
     instance.ok(&[&["start", "--background"], &other[..]].concat())?;
     assert_eq!(instance.row(&job)?["state"], "SCHED");
+    let audit = instance.ok(&["audit", "--event", "memo", "--json"])?;
+    for line in CHANGES {
+        let line = serde_json::to_string(line)?;
+        assert!(audit.contains(&line), "{line}: {audit}");
+    }
     let listed = instance.ok(&["queue", "list", "old"])?;
     assert!(listed.contains("gone"), "{listed}");
     instance.ok(&["queue", "start", "old"])?;

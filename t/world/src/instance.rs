@@ -9,6 +9,7 @@ use std::sync::Arc;
 use eddy_broker::shellbook::ShellInput;
 use eddy_broker::{Arrival, Disk};
 use eddy_modules::Settings;
+use eddy_modules::keys::Keys;
 use eddy_modules::live::{By, Change, Live};
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
@@ -198,6 +199,7 @@ impl Instance {
             restart: Vec::new(),
             warned: Vec::new(),
             live,
+            keys: Keys::default(),
         };
         Some(change.memo())
     }

@@ -4,11 +4,10 @@
 //! Entries of lists go by their names: `queue.debug.max_time`. It knows which keys may change
 //! ([`LIVE`]), not what they mean; the tables it makes are read by [`super::load`] as any file.
 
-use std::collections::BTreeMap;
-
+use eddy_modules::keys::Keys;
 use toml::{Table, Value};
 
-use super::{ConfigError, spell, typed};
+use super::{ConfigError, typed};
 
 /// Lists of tables with names.
 const LISTS: [&str; 6] = ["ingest.filter", "instance", "queue", "qos", "class", "pool"];
@@ -240,96 +239,43 @@ pub fn merged(in_force: &Table, other: &Table) -> Table {
 
 /// What is different in `to`, a line each, by path.
 pub fn differences(from: &Table, to: &Table) -> Vec<String> {
-    let (before, after) = (Flat::of(from), Flat::of(to));
-    let mut lines = Vec::new();
-    for name in before
-        .entries
-        .keys()
-        .filter(|name| !after.entries.contains_key(*name))
-    {
-        lines.push(format!("{name}: removed"));
-    }
-    for name in after
-        .entries
-        .keys()
-        .filter(|name| !before.entries.contains_key(*name))
-    {
-        lines.push(format!("{name}: added"));
-    }
-    let is_whole = |path: &str, other: &Flat| {
-        let mut entries = before.entries.keys().chain(after.entries.keys());
-        entries.any(|entry| {
-            let within = path
-                .strip_prefix(entry.as_str())
-                .is_some_and(|rest| rest.starts_with('.'));
-            within && !other.entries.contains_key(entry)
-        })
-    };
-    let paths = before.values.keys().chain(after.values.keys());
-    let paths: std::collections::BTreeSet<&String> = paths.collect();
-    for path in paths {
-        let (was, is) = (before.values.get(path), after.values.get(path));
-        if was == is || is_whole(path, &before) || is_whole(path, &after) {
-            continue;
-        }
-        let spelled = |value: Option<&Value>| value.map_or_else(|| "unset".to_owned(), spell);
-        lines.push(format!("{path}: {} -> {}", spelled(was), spelled(is)));
-    }
-    let (was, is) = (&before.filters, &after.filters);
-    let mut sorted = (was.clone(), is.clone());
-    sorted.0.sort();
-    sorted.1.sort();
-    if was != is && sorted.0 == sorted.1 {
-        lines.push(format!(
-            "{FILTERS}: {} -> {}",
-            was.join(", "),
-            is.join(", ")
-        ));
-    }
-    lines
+    keys(from).differences(&keys(to))
 }
 
 /// A table by paths.
-#[derive(Default)]
-struct Flat {
-    values: BTreeMap<String, Value>,
-    /// Of lists.
-    entries: BTreeMap<String, ()>,
-    /// In their order, which means something.
-    filters: Vec<String>,
+pub fn keys(table: &Table) -> Keys {
+    let mut keys = Keys::default();
+    add(&mut keys, "", table);
+    keys
 }
 
-impl Flat {
-    fn of(table: &Table) -> Flat {
-        let mut flat = Flat::default();
-        flat.add("", table);
-        flat
-    }
-
-    fn add(&mut self, prefix: &str, table: &Table) {
-        for (key, value) in table {
-            let path = match prefix {
-                "" => key.clone(),
-                prefix => format!("{prefix}.{key}"),
-            };
-            match value {
-                Value::Table(inner) => self.add(&path, inner),
-                Value::Array(list) if LISTS.contains(&path.as_str()) => {
-                    for entry in list {
-                        let (Some(name), Some(inner)) = (name(entry), entry.as_table()) else {
-                            continue;
-                        };
-                        let path_of_entry = format!("{path}.{name}");
-                        if path == FILTERS {
-                            self.filters.push(name);
-                        }
-                        self.add(&path_of_entry, inner);
-                        self.entries.insert(path_of_entry, ());
-                    }
-                }
-                value => drop(self.values.insert(path, value.clone())),
-            }
+fn add(keys: &mut Keys, prefix: &str, table: &Table) {
+    for (key, value) in table {
+        let path = match prefix {
+            "" => key.clone(),
+            prefix => format!("{prefix}.{key}"),
+        };
+        match value {
+            Value::Table(inner) => add(keys, &path, inner),
+            Value::Array(list) if LISTS.contains(&path.as_str()) => add_list(keys, &path, list),
+            value => drop(keys.values.insert(path, value.to_string())),
         }
+    }
+}
+
+fn add_list(keys: &mut Keys, path: &str, list: &[Value]) {
+    let mut names = Vec::new();
+    for entry in list {
+        let (Some(name), Some(inner)) = (name(entry), entry.as_table()) else {
+            continue;
+        };
+        let path = format!("{path}.{name}");
+        add(keys, &path, inner);
+        keys.entries.insert(path);
+        names.push(name);
+    }
+    if path == FILTERS {
+        keys.ordered = Some((path.to_owned(), names));
     }
 }
 

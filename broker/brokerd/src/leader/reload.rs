@@ -376,6 +376,7 @@ fn reloaded(
         restart: tables::differences(&merged, &table),
         warned,
         live,
+        keys: tables::keys(&merged),
     };
     basis.set.clear();
     basis.table = merged;
@@ -456,6 +457,7 @@ fn set_over(
         restart: Vec::new(),
         warned: left.iter().map(ToString::to_string).collect(),
         live: live(&config, &basis.admits)?,
+        keys: tables::keys(&table),
     };
     basis.table = table;
     Ok(Candidate {

@@ -62,7 +62,10 @@ use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
 use fits::fits;
 use held::{HeldError, keeps_held};
-use kept::{CopyError, InsideError, identity, in_force, outermost, own_place, possession, there};
+use kept::{
+    CopyError, InsideError, identity, in_force, keep_keys, keys, outermost, own_place, possession,
+    there,
+};
 
 /// How long a lock that is held is tried for.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -221,6 +224,7 @@ fn prepare(
     let admits = admits(settings.owner, nested.as_ref());
     settings.access = admitted(&config.instance.access, &admits)?;
     settings.over = over(&mut journal, nested.as_ref())?;
+    settings.keys = keys(&journal, configured, &args.set)?;
     let identity = named(&instance, &settings, nested.as_ref());
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let known = replayed(&journal, &mut broker, &recovered)?;
@@ -232,6 +236,7 @@ fn prepare(
     if nested.is_none() {
         keeps_held(&known, &settings.inventory)?;
         keep(configured, &statedir)?;
+        keep_keys(&mut journal, &settings.keys)?;
     }
     for (key, line) in &possession.kept {
         journal.set_meta(key, line)?;

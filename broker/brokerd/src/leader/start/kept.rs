@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use eddy_modules::keys::Keys;
 use eddy_wire::access::Access;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
@@ -17,8 +18,8 @@ use eddy_wire::time::Span;
 use thiserror::Error;
 
 use super::{Possession, StartError, io as failed};
-use crate::config::Config;
 use crate::config::declared::DeclaredInstance;
+use crate::config::{Config, tables};
 use crate::inventory::Source;
 use crate::journal::{DATABASE, Journal};
 use crate::leader::BrokerArgs;
@@ -35,6 +36,8 @@ const PLACE_KEY: &str = "place";
 const SOURCE_KEY: &str = "inventory";
 /// The key of how many nodes it was said to have.
 const SIZE_KEY: &str = "size";
+/// The configuration of the last start by its keys.
+const KEYS_KEY: &str = "configuration";
 
 /// A state directory that says of itself that it is another.
 #[derive(Debug, Error)]
@@ -197,6 +200,31 @@ fn kept_source(journal: &Journal, said: &Source) -> Result<(Source, News), Start
     let line = said.to_line();
     let news = (kept.as_ref() != Some(&line)).then_some((SOURCE_KEY, line));
     Ok((said.clone(), news))
+}
+
+/// The configuration of this start by its keys, and that of the one before.
+pub(super) fn keys(
+    journal: &Journal,
+    configured: &Configured,
+    given: &[String],
+) -> Result<(Keys, Keys), StartError> {
+    // What is no TOML was refused.
+    let table = tables::over(configured.text(), given).unwrap_or_default();
+    let before = journal.meta(KEYS_KEY)?;
+    let before = before.and_then(|text| serde_json::from_str(&text).ok());
+    Ok((tables::keys(&table), before.unwrap_or_default()))
+}
+
+/// Keeps them for the next.
+pub(super) fn keep_keys(
+    journal: &mut Journal,
+    (keys, before): &(Keys, Keys),
+) -> Result<(), StartError> {
+    if keys != before {
+        let text = serde_json::to_string(keys).expect("texts are JSON");
+        journal.set_meta(KEYS_KEY, &text)?;
+    }
+    Ok(())
 }
 
 /// What is to be kept that was not, by its key.
