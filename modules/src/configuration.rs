@@ -10,6 +10,8 @@ mod unmet;
 use std::collections::BTreeSet;
 
 use eddy_broker::{Caller, Input, Module, Outbox, Reacts};
+use eddy_sched::policy::print::overrides;
+use eddy_sched::policy::read::read;
 use eddy_wire::account::{Book, Name};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
@@ -24,7 +26,7 @@ use serde_json::{Map, Value};
 use crate::jobs::Jobs;
 use crate::keys::Keys;
 use crate::live::{By, Change, Live};
-use crate::sched::is_policy;
+use crate::sched::policy_set;
 use crate::settings::{Qos, Settings};
 use unmet::Unmet;
 
@@ -56,11 +58,11 @@ struct Recorded {
 }
 
 /// Which policy is obeyed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Policy {
     Configured,
     /// One that was set while the instance ran, if that still stands.
-    Set,
+    Set(String),
 }
 
 /// What a job that is not over names of the configuration.
@@ -108,8 +110,8 @@ impl Module for Configuration {
                         keys: change.keys,
                     });
                     self.live = change.live;
-                } else if is_policy(memo) {
-                    self.policy = Policy::Set;
+                } else if let Some(text) = policy_set(memo) {
+                    self.policy = Policy::Set(text);
                 }
             }
             (Kind::Account(changed), _) => self.book.apply(&changed.change),
@@ -199,7 +201,9 @@ impl Configuration {
             let text = "a configuration that cannot be read";
             return out.refuse(caller, &Refusal::new(Code::Invalid, text));
         };
-        if self.policy == Policy::Set && change.by == By::Reload {
+        if let (Policy::Set(text), By::Reload) = (&self.policy, &change.by) {
+            change.changed.retain(|line| !line.starts_with("policy."));
+            change.changed.extend(undone(text, &change.live));
             let line = "policy: what was set by `eddy config set policy.KEY=VALUE` is undone";
             change.changed.push(line.to_owned());
         }
@@ -328,4 +332,17 @@ fn named(jobs: &[JobId]) -> Option<String> {
         more => format!(" and {more} more"),
     };
     Some(format!("{}{more}", shown.join(", ")))
+}
+
+/// What of a policy that was set is otherwise in what is configured, a line each.
+fn undone(set: &str, live: &Live) -> Vec<String> {
+    let keys = |policy: &eddy_sched::policy::Policy| {
+        let values = overrides(policy).into_iter();
+        let values = values.map(|(key, value)| (format!("policy.{key}"), value));
+        Keys {
+            values: values.collect(),
+            ..Keys::default()
+        }
+    };
+    keys(&read(set).unwrap_or_default()).differences(&keys(&live.policy()))
 }

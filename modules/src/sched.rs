@@ -62,7 +62,7 @@ use asked::Asked;
 use grounds::Grounds;
 pub use passed::BOUNCE;
 use passed::Passed;
-pub(crate) use policy::{Obeyed, is_one as is_policy};
+pub(crate) use policy::{Obeyed, is_one as is_policy, set as policy_set};
 use pools::Pools;
 use reserved::Reserved;
 use seen::Seen;

@@ -65,6 +65,12 @@ pub(crate) fn is_one(memo: &Map<String, Value>) -> bool {
     memo.contains_key(KEY)
 }
 
+/// The text of the policy that a memo says was set.
+pub(crate) fn set(memo: &Map<String, Value>) -> Option<String> {
+    let memo = Memo::deserialize(memo.get(KEY)?).ok()?;
+    Some(memo.text)
+}
+
 /// Whether accounts take turns by a policy.
 fn turns(policy: &Policy) -> Turns {
     match policy.queue.source {

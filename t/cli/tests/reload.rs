@@ -350,6 +350,7 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
             "queue.debug.limits.running_jobs: 3 -> 1",
             "queue.debug.max_time: unset -> \"30m\"",
             "queue.debug.priority: 5 -> unset",
+            "policy.preset: \"easy\" -> \"fcfs\"",
             "policy: what was set by `eddy config set policy.KEY=VALUE` is undone",
         ]
     );
@@ -361,6 +362,21 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
     assert!(last.contains("limits.user_rate: 77 -> 900"), "{last}");
     assert!(!last.contains("\"live\""), "{last}");
     Ok(())
+}
+
+#[test]
+fn what_was_set_of_the_policy_is_what_a_reload_undoes() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("eddy.toml");
+    fs::write(&file, "[policy]\npreset = \"fcfs\"\n")?;
+    let state = place.path().join("state");
+    let instance = Instance::start_in(place, state, &["--cores=1", "--config", &file])?;
+    instance.ok(&["config", "set", "policy.preset=easy"])?;
+    fs::write(&file, "[policy]\npreset = \"conservative\"\n")?;
+    let told = lines(&instance, &["reload"])?;
+    let preset = "policy.preset: \"easy\" -> \"conservative\"".to_owned();
+    assert!(told.contains(&preset), "{told:?}");
+    instance.shut_down()
 }
 
 #[test]
