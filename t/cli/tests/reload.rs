@@ -409,7 +409,7 @@ fn a_home_that_is_set_leaves_who_waits_for_its_nodes_waiting() -> Tested {
         why.starts_with("does not fit beside the home of instance `own` (ranks 1-2)"),
         "{why}"
     );
-    instance.kill_leader()?;
+    leader_of(instance.state())?.kill()?;
     instance.start_again()?;
     assert_eq!(instance.row(&wide)?["state"], "SCHED");
     assert_eq!(
