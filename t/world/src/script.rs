@@ -171,12 +171,7 @@ impl Player {
             ["machines", shape, rest @ ..] => self.machines(shape, rest),
             ["queue", name, rest @ ..] => self.queue(name, rest),
             ["qos", name, rest @ ..] => self.qos(name, rest),
-            ["pool", name, count] => {
-                let name = name.parse().map_err(|wrong| format!("{wrong}"))?;
-                let count = u64::from(number(count)?);
-                self.pools.push(Pool { name, count });
-                Ok(())
-            }
+            ["pool", name, count] => self.pool(name, count),
             ["filter", name, on_failure] => {
                 let on_failure = match *on_failure {
                     "accept" => OnFailure::Accept,
@@ -235,6 +230,13 @@ impl Player {
             }
             _ => self.spoken(1, words),
         }
+    }
+
+    fn pool(&mut self, name: &str, count: &str) -> Result<(), String> {
+        let name = name.parse().map_err(|wrong| format!("{wrong}"))?;
+        let count = u64::from(number(count)?);
+        self.pools.push(Pool { name, count });
+        Ok(())
     }
 
     fn shape(&mut self, shape: &str, rest: &[&str]) -> Result<(), String> {

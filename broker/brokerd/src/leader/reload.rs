@@ -409,17 +409,7 @@ fn set_over(
             .err()
             .unwrap_or_default(),
     );
-    let names = |table: &Table| -> (Config, Vec<ConfigError>) {
-        let (config, mut wrong) = config::read(&table.to_string(), &[]);
-        wrong.extend(unknown(&config, &basis.admits));
-        (config, wrong)
-    };
-    let (config, wrong) = names(&table);
-    let (_, before) = names(&basis.table);
-    // Who is named already and has left the host since is in nobody's way.
-    let has_left =
-        |error: &ConfigError| matches!(error, ConfigError::User { .. }) && before.contains(error);
-    let (left, wrong): (Vec<_>, Vec<_>) = wrong.into_iter().partition(has_left);
+    let (config, wrong, left) = read_over(&basis, &table);
     errors.extend(wrong);
     if !errors.is_empty() {
         let errors = errors.into_iter().map(|error| error.by_name(&table));
@@ -466,6 +456,21 @@ fn set_over(
         change,
         trial,
     })
+}
+
+/// What this says in place of what is in force, what is wrong with it, and who is named already and has left the
+/// host since, which is in nobody's way.
+fn read_over(basis: &Basis, table: &Table) -> (Config, Vec<ConfigError>, Vec<ConfigError>) {
+    let read = |table: &Table| -> (Config, Vec<ConfigError>) {
+        let (config, mut wrong) = config::read(&table.to_string(), &[]);
+        wrong.extend(unknown(&config, &basis.admits));
+        (config, wrong)
+    };
+    let ((config, wrong), (_, before)) = (read(table), read(&basis.table));
+    let has_left =
+        |error: &ConfigError| matches!(error, ConfigError::User { .. }) && before.contains(error);
+    let (left, wrong) = wrong.into_iter().partition(has_left);
+    (config, wrong, left)
 }
 
 /// Who is named and is not on this host, where names are looked up.

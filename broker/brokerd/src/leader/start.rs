@@ -238,9 +238,8 @@ fn prepare(
         keep(configured, &statedir)?;
         keep_keys(&mut journal, &settings.keys)?;
     }
-    for (key, line) in &possession.kept {
-        journal.set_meta(key, line)?;
-    }
+    let mut news = possession.kept.iter();
+    news.try_for_each(|(key, line)| journal.set_meta(key, line))?;
     // Last: a start that fails leaves none.
     let claim = claim.map_or_else(|| Claim::new(&statedir, &rundir), Ok)?;
     let prepared = Prepared {
