@@ -63,8 +63,8 @@ use crate::shell::spawn::Rlimit;
 use fits::fits;
 use held::{HeldError, keeps_held};
 use kept::{
-    CopyError, InsideError, identity, in_force, keep_keys, keys, outermost, own_place, possession,
-    there,
+    CopyError, InsideError, identity, in_force, keep_keys, keep_said, keys, outermost, own_place,
+    possession, there,
 };
 
 /// How long a lock that is held is tried for.
@@ -238,8 +238,7 @@ fn prepare(
         keep(configured, &statedir)?;
         keep_keys(&mut journal, &settings.keys)?;
     }
-    let mut news = possession.kept.iter();
-    news.try_for_each(|(key, line)| journal.set_meta(key, line))?;
+    keep_said(&mut journal, &possession.kept)?;
     // Last: a start that fails leaves none.
     let claim = claim.map_or_else(|| Claim::new(&statedir, &rundir), Ok)?;
     let prepared = Prepared {

@@ -227,6 +227,17 @@ pub(super) fn keep_keys(
     Ok(())
 }
 
+/// Keeps what this start says of what it has, by key, for the next.
+pub(super) fn keep_said(
+    journal: &mut Journal,
+    said: &[(&'static str, String)],
+) -> Result<(), StartError> {
+    for (key, line) in said {
+        journal.set_meta(key, line)?;
+    }
+    Ok(())
+}
+
 /// What is to be kept that was not, by its key.
 type News = Option<(&'static str, String)>;
 
