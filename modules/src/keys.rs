@@ -35,12 +35,11 @@ impl Keys {
         let new = to.entries.difference(&self.entries);
         lines.extend(new.map(|name| format!("{name}: added")));
         // What is of an entry that comes or goes is told with that.
+        let apart = self.entries.symmetric_difference(&to.entries);
+        let apart: BTreeSet<&str> = apart.map(String::as_str).collect();
         let is_told = |path: &str| {
-            let mut others = self.entries.symmetric_difference(&to.entries);
-            others.any(|entry| {
-                let rest = path.strip_prefix(entry.as_str());
-                rest.is_some_and(|rest| rest.starts_with('.'))
-            })
+            let mut dots = path.match_indices('.');
+            dots.any(|(at, _)| apart.contains(&path[..at]))
         };
         let paths = self.values.keys().chain(to.values.keys());
         for path in paths.collect::<BTreeSet<&String>>() {
