@@ -215,6 +215,12 @@ impl Instance {
         }
     }
 
+    /// Broker time as a leader that begins now would tell it: not before its last record, whatever the clock says.
+    pub fn begins_at(&self, nature: &Nature) -> Time {
+        let reading = nature.clock(self.machine());
+        Clock::start(reading, self.journal.floor()).now(reading)
+    }
+
     /// Broker time as it would be told now, without telling it.
     pub fn would_say(&self, nature: &Nature) -> Time {
         let reading = nature.clock(self.machine());

@@ -72,3 +72,10 @@ fn who_begins_is_charged_for_no_more_than_is_left_of_the_instance() {
 fn who_never_starts_is_no_more_among_those_who_are_due_something() {
     is_right(1867, Shape::Queues);
 }
+
+/// An instance was told of its end by a clock that had been set back, while its leader, which begins again, tells
+/// the time by its records.
+#[test]
+fn who_begins_again_behind_his_records_ends_by_them() {
+    is_right(65_064, Shape::Queues);
+}

@@ -249,6 +249,7 @@ impl World {
     fn child_begins(&mut self, id: InstanceId, life: Life, granted: &Granted) {
         self.child_changed(id, granted);
         let instance = &mut self.instances[id.place()];
+        let now = instance.begins_at(&self.nature);
         let Some(nested) = &mut instance.nested else {
             return;
         };
@@ -258,7 +259,6 @@ impl World {
         }
         let now_there = || Arc::clone(&instance.inventory);
         let inventory = Arc::clone(nested.kept.get_or_insert_with(now_there));
-        let now = self.nature.clock(instance.machine()).wall;
         let until = granted.remaining.map(|remaining| now.after(remaining));
         let settings = &mut instance.settings;
         settings.inventory = inventory;
