@@ -159,7 +159,7 @@ impl Sets {
     }
 
     /// An instance holds nothing from now on, or something: whether it was otherwise before.
-    fn foot(&mut self, name: &str, takes: Takes) -> bool {
+    fn becomes(&mut self, name: &str, takes: Takes) -> bool {
         match takes {
             Takes::Nothing if !self.elastic.contains_key(name) => {
                 self.elastic.insert(Arc::from(name), Elastic::default());
@@ -310,7 +310,7 @@ impl Sched {
     /// those who wait for it wait elsewhere.
     pub(super) fn submitted(&mut self, t: Time, id: JobId, submit: &Arc<Submit>) {
         let takes = submit.spec.request.takes;
-        let is_other = Sets::name(submit).is_some_and(|name| self.sets.foot(name, takes));
+        let is_other = Sets::name(submit).is_some_and(|name| self.sets.becomes(name, takes));
         let seen = Seen::new(t, submit, self.sets.submitted(id, submit));
         self.jobs.insert(id, seen);
         if is_other {
@@ -322,7 +322,7 @@ impl Sched {
     pub(super) fn over(&mut self, id: JobId, seen: &Seen) {
         self.sets.choosing.remove(&id);
         if let Some(name) = Sets::name(&seen.submit)
-            && self.sets.foot(name, self.sets.declared(name))
+            && self.sets.becomes(name, self.sets.declared(name))
         {
             self.lead();
         }
