@@ -592,12 +592,3 @@ fn one_rank_may_be_said_as_a_number() {
         assert_eq!(load(&text, &[]).expect_err("no rank").len(), 1);
     }
 }
-
-#[test]
-fn no_time_is_no_time_limit() {
-    let errors = load("[defaults]\ntime = 0\n", &[]).expect_err("nothing is that short");
-    assert_eq!(
-        errors[0].to_string(),
-        "defaults.time: is 0; allowed is a duration longer than 0 such as \"5s\", or seconds"
-    );
-}

@@ -271,3 +271,12 @@ fn keys_of_lists_are_told_by_name_where_they_were_set_so() {
     );
     assert!(begins.contains(&"tree.fanout".to_owned()), "{begins:?}");
 }
+
+#[test]
+fn no_time_is_no_time_limit() {
+    let errors = load("[defaults]\ntime = 0\n", &[]).expect_err("nothing is that short");
+    assert_eq!(
+        errors[0].to_string(),
+        "defaults.time: is 0; allowed is a duration longer than 0 such as \"5s\", or seconds"
+    );
+}
