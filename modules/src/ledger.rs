@@ -126,6 +126,7 @@ impl Module for Ledger {
                     out.notice(Notice::Used(used.into()));
                 }
             }
+            Input::Notice(Notice::Reckon) => out.notice(Notice::Past(self.used().into())),
             _ => {}
         }
     }

@@ -295,6 +295,9 @@ impl Sched {
             Input::Notice(Notice::Used(used)) => {
                 out.volatile(Volatile::Plan(vec![Delta::Used(Arc::clone(used))]));
             }
+            Input::Notice(Notice::Past(used)) => {
+                out.volatile(Volatile::Plan(vec![Delta::Past(Arc::clone(used))]));
+            }
             Input::Resume => {
                 self.told = Told::default();
                 self.settles(now, out);
@@ -439,6 +442,7 @@ impl Sched {
                 let told = self.obeyed.told();
                 let policy = Delta::Policy(told.unwrap_or_else(|| DEFAULT_POLICY.into()));
                 out.volatile(Volatile::Plan(vec![policy]));
+                out.notice(Notice::Reckon);
                 return self.tell_gifts(out);
             }
             _ => return,

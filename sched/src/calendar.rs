@@ -86,7 +86,8 @@ impl Calendar {
             | Delta::Uses(..)
             | Delta::Policy(_)
             | Delta::Account(_)
-            | Delta::Used(_) => self.tell_all(delta),
+            | Delta::Used(_)
+            | Delta::Past(_) => self.tell_all(delta),
             Delta::Explain(question) => self.explain(question),
         }
     }

@@ -72,7 +72,8 @@ impl Lines {
             | Delta::Reserved(_)
             | Delta::Unreserved(_)
             | Delta::Account(_)
-            | Delta::Used(_) => {
+            | Delta::Used(_)
+            | Delta::Past(_) => {
                 for planner in self.apart.values_mut() {
                     planner.apply(delta.clone());
                 }

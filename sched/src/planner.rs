@@ -296,6 +296,7 @@ impl Planner {
                 used.iter().for_each(|one| self.turns.used(one));
                 self.lined.order = Order::Moved;
             }
+            Delta::Past(used) => self.reckon(&used),
             Delta::Explain(question) => self.questions.push(question),
             Delta::Shares(tag) => self.shares.push(tag),
         }

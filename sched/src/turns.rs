@@ -230,6 +230,12 @@ impl Turns {
         self.news.push(News::Was(holder, rate, used.from, used.to));
     }
 
+    /// Nobody has used or uses anything: all that is told anew.
+    pub fn forget_use(&mut self) {
+        self.ledger = Ledger::new(self.policy.usage.decay.clone());
+        self.news.clear();
+    }
+
     pub fn drift(&self) -> Drift {
         self.drift
     }

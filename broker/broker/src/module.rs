@@ -148,6 +148,10 @@ pub enum Notice {
     Halted(Option<Reason>),
     /// What was used before this leader began.
     Used(Arc<[Used]>),
+    /// What was used is to be reckoned anew, by another policy: whoever has the books says what that is.
+    Reckon,
+    /// All that was used and is over, in place of what was told of it.
+    Past(Arc<[Used]>),
     /// Whoever asks declares that nothing of the shells of these ranks is left, which nobody hears of.
     Dead(Caller, Idset, DeclaredDead),
     /// The declared instances that can be told something now.

@@ -98,6 +98,9 @@ pub enum Delta {
     Account(Box<Change>),
     /// What was used before the planner was; told once.
     Used(Arc<[Used]>),
+    /// All that was used by those who hold nothing any more, in place of what is known of it: by another policy it
+    /// weighs otherwise and fades otherwise. Who holds something is charged from when that began.
+    Past(Arc<[Used]>),
     /// Somebody asks why jobs wait; the next outcome answers.
     Explain(Question),
     /// Somebody asks what each account is due, by this tag; the next outcome answers.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use eddy_broker::{Line, Outbox, Request, Volatile};
+use eddy_broker::{Line, Notice, Outbox, Request, Volatile};
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
@@ -293,6 +293,7 @@ impl Sched {
         deltas.extend(waiting.map(|(id, _)| self.want(*id)));
         deltas.extend(self.gifts());
         out.volatile(Volatile::Plan(deltas));
+        out.notice(Notice::Reckon);
     }
 }
 

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::Owner;
+use eddy_wire::plan::{Owner, Used};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use super::{Certainty, Holding, Planner};
+use crate::planner::reline::Order;
 
 impl Planner {
     /// A planner by the same policy for nodes that are set aside: it knows which ranks are in
@@ -62,10 +63,7 @@ impl Planner {
 
     /// From when on a set is charged that is held for the first time.
     pub(super) fn since(&self, set: &ResourceSet) -> Time {
-        match set.starttime {
-            0 => self.occupancy.now(),
-            start => Time(start),
-        }
+        began(set, self.occupancy.now())
     }
 
     /// Charges somebody from a time on, or from the pass that follows; what that costs in each second.
@@ -73,6 +71,18 @@ impl Planner {
         self.occupancy.accounts_mut().began(owner, set);
         self.lined.moved();
         self.turns.began(owner, set, since)
+    }
+
+    /// What was used weighs and fades by the policy of now, also what was used under another: of those who are over
+    /// it is told, and who holds something is charged from when that began.
+    pub(super) fn reckon(&mut self, past: &[Used]) {
+        self.turns.forget_use();
+        let now = self.occupancy.now();
+        for (owner, set, rate) in paid(&mut self.holdings, &mut self.charged) {
+            *rate = self.turns.began(owner, set, Some(began(set, now)));
+        }
+        past.iter().for_each(|one| self.turns.used(one));
+        self.lined.order = Order::Moved;
     }
 
     /// When what is held is planned to be given back.
@@ -111,4 +121,12 @@ pub(super) fn paid<'a>(
         let set: &Arc<ResourceSet> = set;
         Some((owner.as_ref()?, set.as_ref(), rate))
     })
+}
+
+/// Since when a set is held; now where that is not said.
+fn began(set: &ResourceSet, now: Time) -> Time {
+    match set.starttime {
+        0 => now,
+        start => Time(start),
+    }
 }

@@ -201,15 +201,16 @@ fn owner((account, user): &Holder) -> Owner {
     }
 }
 
-#[test]
-fn the_planners_fair_share_is_that_of_the_same_books_without_a_planner() {
+/// What the planner is to tell by one of the policies, which it obeys from the beginning or after another.
+fn agree(from: impl Fn(u64) -> Option<&'static str>) {
     for seed in 0..500 {
         let rng = &mut Rng::with_seed(seed);
         let site = Site::drawn(rng);
         let preset = POLICIES[seed as usize % POLICIES.len()];
         let text = format!("preset = \"{preset}\"\nshare.within_pass = \"static\"");
         let policy = read(&text).expect("a policy");
-        let mut planner = Planner::with(policy.clone());
+        let before = from(seed).map(|before| read(before).expect("a policy"));
+        let mut planner = Planner::with(before.clone().unwrap_or_else(|| policy.clone()));
         planner.apply(Delta::Inventory(inventory(&[(4, 0, 0)])));
         planner.apply(Delta::Up(Idset::one(0)));
         let mut changes = site.changes();
@@ -225,6 +226,11 @@ fn the_planners_fair_share_is_that_of_the_same_books_without_a_planner() {
             };
             planner.apply(Delta::Want(JobId(at as u64 + 1), want));
         }
+        if before.is_some() {
+            planner.plan(NOW, 0);
+            planner.apply(Delta::Policy(text.as_str().into()));
+            planner.apply(Delta::Past(site.used.clone().into()));
+        }
         planner.apply(Delta::Shares(1));
         let told = planner.plan(NOW, 0).shares.expect("they were asked for");
         let expected = site.factors(&policy);
@@ -239,6 +245,58 @@ fn the_planners_fair_share_is_that_of_the_same_books_without_a_planner() {
                 "seed {seed}, {preset}: {row:?} is to have {expected}"
             );
         }
+    }
+}
+
+#[test]
+fn the_planners_fair_share_is_that_of_the_same_books_without_a_planner() {
+    agree(|_| None);
+}
+
+/// By the policy of now, also what was used under one that weighs or forgets otherwise.
+#[test]
+fn what_was_used_is_reckoned_anew_by_another_policy() {
+    const BEFORE: [&str; 5] = [
+        "preset = \"fcfs\"",
+        "preset = \"easy\"",
+        "preset = \"armada\"",
+        "preset = \"slurm-fair-tree\"",
+        "preset = \"flux\"\nusage.decay = { form = \"exponential\", half = \"1s\" }",
+    ];
+    agree(|seed| Some(BEFORE[seed as usize / POLICIES.len() % BEFORE.len()]));
+}
+
+/// Who still runs is charged from his beginning, as by a planner that comes new.
+#[test]
+fn who_runs_is_charged_from_his_beginning_by_another_policy() {
+    let text = "preset = \"flux\"\nshare.within_pass = \"static\"";
+    let mut set = inventory(&[(4, 0, 0)]);
+    let mut holding = (*set).clone();
+    holding.starttime = NOW.0 - 1_000 * MICROS;
+    Arc::make_mut(&mut set).starttime = 0;
+    let told = |begins: &str, then: Option<&str>| {
+        let mut planner = Planner::with(read(begins).expect("a policy"));
+        planner.apply(Delta::Inventory(Arc::clone(&set)));
+        planner.apply(Delta::Up(Idset::one(0)));
+        let owner = Owner {
+            user: 7,
+            ..Owner::default()
+        };
+        let held = Delta::Held(JobId(1), owner, Arc::new(holding.clone()));
+        planner.apply(held);
+        planner.plan(NOW, 0);
+        if let Some(then) = then {
+            planner.apply(Delta::Policy(then.into()));
+            planner.apply(Delta::Past(Arc::from([])));
+        }
+        planner.apply(Delta::Shares(1));
+        let told = planner.plan(NOW, 0).shares.expect("they were asked for");
+        told.rows.iter().map(|row| row.usage).collect::<Vec<_>>()
+    };
+    let expected = told(text, None);
+    assert!(expected.iter().any(|used| *used > 3_900.0), "{expected:?}");
+    for before in ["preset = \"fcfs\"", "preset = \"armada\""] {
+        assert_eq!(told(before, Some(text)), expected, "{before}");
     }
 }
 

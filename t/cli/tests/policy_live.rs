@@ -310,3 +310,35 @@ fn classes_and_qos_of_a_policy_that_is_set_may_be_asked_for_and_no_others() -> T
     );
     Ok(())
 }
+
+/// A policy without fair share weighs nothing of what is used; what is used meanwhile counts all the same.
+#[test]
+fn what_was_used_under_another_policy_counts_by_the_one_that_is_set() -> Tested {
+    let duration = ["-S", "exec.test.run_duration=200ms"];
+    let fake = ["--fake", "nodes=1,cores=4", "-S", "policy.preset=fcfs"];
+    let instance = Instance::start(&[&fake[..], &duration].concat())?;
+    let uid = rustix::process::getuid().as_raw().to_string();
+    for account in ["a", "b"] {
+        instance.ok(&["account", "add", account])?;
+        instance.ok(&["account", "add-user", &uid, "-A", account])?;
+    }
+    let job = instance.submit(&["-n4", "-A", "a", "true"])?;
+    instance.event(&job, "clean")?;
+    let used = |instance: &Instance| -> anyhow::Result<f64> {
+        let shares = instance.json(&["shares", "--json"])?;
+        let rows = shares["shares"].as_array().cloned().unwrap_or_default();
+        let a = rows
+            .iter()
+            .find(|row| row["account"] == "a" && row["user"].is_null());
+        Ok(a.and_then(|row| row["usage"].as_f64()).unwrap_or(-1.0))
+    };
+    instance.ok(&["config", "set", "policy.preset=flux"])?;
+    let told = used(&instance)?;
+    // Four cores for a fifth of a second at least.
+    assert!(told > 0.79, "{told}");
+    instance.kill_leader()?;
+    instance.start_again()?;
+    let after = used(&instance)?;
+    assert!((told - after).abs() < 0.01, "{told} {after}");
+    Ok(())
+}

@@ -102,6 +102,8 @@ pub enum Rule {
     PromisesAnew,
     /// Whoever is due most loses what he is promised when somebody ends.
     PromiseDropped,
+    /// What was used under another policy weighs as it did then.
+    PastUnheard,
     /// Nobody waits too long, however long he waits.
     OverdueUnheard,
     /// The home of an instance is lent for however long.
@@ -245,6 +247,7 @@ impl Rule {
         ("order-unheard", Rule::OrderUnheard),
         ("promises-anew", Rule::PromisesAnew),
         ("promise-dropped", Rule::PromiseDropped),
+        ("past-unheard", Rule::PastUnheard),
         ("overdue-unheard", Rule::OverdueUnheard),
         ("lent-for-ever", Rule::LentForEver),
         ("grant-unheard", Rule::GrantUnheard),

@@ -172,6 +172,7 @@ impl Watched {
                 Some(Delta::Policy(dues::among_all(text)))
             }
             Delta::Gives(_, Gives::Nodes { .. }) if breaks(Rule::GiftsUnheard) => None,
+            Delta::Past(_) if breaks(Rule::PastUnheard) => None,
             Delta::Held(job, owner, set) if self.before.is_some() && breaks(Rule::LimitUnheard) => {
                 Some(Delta::Held(*job, owner.clone(), resumed::longer(set)))
             }
@@ -254,7 +255,8 @@ impl Watched {
             Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
             Delta::Shrinks(..) | Delta::Gives(..) => {}
             Delta::Charged(..) | Delta::Pools(_) | Delta::Uses(..) => {}
-            Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
+            Delta::Account(_) | Delta::Used(_) | Delta::Past(_) => {}
+            Delta::Explain(_) | Delta::Shares(_) => {}
         }
     }
 

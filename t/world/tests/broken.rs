@@ -334,6 +334,12 @@ fn a_promise_that_is_lost_to_a_lesser_job_where_turns_change() {
 }
 
 #[test]
+fn what_was_used_under_another_policy_that_does_not_count() {
+    // Another policy than `flux` is not judged, and few change theirs to that.
+    found_from(30, Shape::Flat, "past-unheard", &["is told as used"]);
+}
+
+#[test]
 fn a_job_that_starts_from_a_stopped_queue() {
     found("stop-unheard", &["which is stopped"]);
 }

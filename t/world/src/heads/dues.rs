@@ -18,7 +18,7 @@ use eddy_sched::policy::{Blend, Decay, Policy, Rung, Share, ShareRules, WithinPa
 use eddy_wire::account::{Book, Name};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Takes;
-use eddy_wire::plan::{Delta, Outcome, Owner, ShareRow, Verdict, Want};
+use eddy_wire::plan::{Delta, Outcome, Owner, ShareRow, Used, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span, Time};
 
@@ -65,7 +65,7 @@ enum Tariff {
     Unknown,
     /// That of this policy.
     One,
-    /// Also that of another.
+    /// Another's, until it is reckoned anew.
     Many,
 }
 
@@ -131,13 +131,8 @@ impl Dues {
                 }
             }
             Delta::Account(change) => self.book.apply(change),
-            Delta::Used(all) => {
-                let used = all.iter().filter(|one| one.to > one.from);
-                self.news.extend(used.map(|one| {
-                    let cores = one.cores / seconds(one.to - one.from);
-                    News::Was(holder(&one.owner), cores, one.from, one.to)
-                }));
-            }
+            Delta::Used(all) => self.was(all),
+            Delta::Past(all) => self.reckon(all),
             Delta::Policy(_) => {
                 self.tariff = match self.tariff {
                     Tariff::Unknown => Tariff::Unknown,
@@ -146,6 +141,26 @@ impl Dues {
             }
             _ => {}
         }
+    }
+
+    fn was(&mut self, all: &[Used]) {
+        let used = all.iter().filter(|one| one.to > one.from);
+        self.news.extend(used.map(|one| {
+            let cores = one.cores / seconds(one.to - one.from);
+            News::Was(holder(&one.owner), cores, one.from, one.to)
+        }));
+    }
+
+    /// By the policy that is obeyed now, whatever was charged by another.
+    fn reckon(&mut self, past: &[Used]) {
+        self.used.clear();
+        let began = |run: &Run| {
+            let since = (run.set.starttime > 0).then_some(Time(run.set.starttime));
+            News::Began(holder(&run.owner), cores(&run.set), since)
+        };
+        self.news = self.runs.values().map(began).collect();
+        self.was(past);
+        self.tariff = Tariff::One;
     }
 
     fn held(&mut self, job: JobId, owner: &Owner, set: &Arc<ResourceSet>) {
