@@ -79,3 +79,10 @@ fn who_never_starts_is_no_more_among_those_who_are_due_something() {
 fn who_begins_again_behind_his_records_ends_by_them() {
     is_right(65_064, Shape::Queues);
 }
+
+/// Who began was held to have been due what he was told while another job of his user ran, by a judge that had seen
+/// that one end.
+#[test]
+fn who_is_due_more_since_his_own_job_ended_takes_what_another_was_promised() {
+    is_right(65_026, Shape::Flat);
+}

@@ -247,6 +247,16 @@ impl Dues {
             .for_each(|one| one.advance(now, half));
     }
 
+    /// Who is charged with a job that has begun.
+    pub fn payer(&self, job: JobId) -> Option<&Owner> {
+        self.runs.get(&job).map(|run| &run.owner)
+    }
+
+    /// The accounts.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
     /// Who runs for one, on how many cores and until when, to tell of.
     fn runs_of(&self, of: &Holder) -> String {
         let runs = self.runs.iter();

@@ -4,7 +4,8 @@
 //! itself. But then somebody who is due as much or more came, begins, or has another start than before: where all of
 //! these are told what they were told before, what was lost went to a lesser one. The planner is asked with each pass
 //! what it promises and what each is due; whether it reckons that right is judged in `dues`. What else may move a start
-//! is told of in the changes or seen by the clock, as in `kept`.
+//! is told of in the changes or seen by the clock, as in `kept`. Who began is held to have been due what he was told;
+//! for whom something ended since then is due more, and nobody was told how much.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +13,11 @@ use std::sync::Arc;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::{Limits, Policy, Reservations, Rung, Source, Walk};
+use eddy_wire::account::Book;
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Answer, Basis, Delta, Explained, Outcome, Question, Suppose, Verdict};
+use eddy_wire::plan::{
+    Answer, Basis, Delta, Explained, Outcome, Owner, Question, Suppose, Verdict,
+};
 use eddy_wire::time::Time;
 
 use super::apart::Queue;
@@ -89,6 +93,18 @@ fn is_judged(policy: &Policy) -> bool {
         && policy.priority.order != ["urgency"]
 }
 
+/// Whether what ends for one changes by itself what the other is due.
+fn is_kin(book: &Book, one: &Owner, other: &Owner) -> bool {
+    match (&one.account, &other.account) {
+        (Some(own), Some(theirs)) => {
+            let mut line = book.line(own);
+            line.any(|(name, _)| book.line(theirs).any(|(other, _)| name == other))
+        }
+        (None, None) => one.user == other.user,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
 /// The rule broken: nobody takes from others what is promised to them.
 pub(super) fn for_good(text: &Arc<str>) -> Arc<str> {
     match read(text) {
@@ -133,15 +149,37 @@ impl Watched {
                     self.lesser.told.clear();
                 }
             }
+            Delta::Freed(job) => self.relieve(*job),
+            Delta::Account(_) => {
+                let told = self.lesser.told.values_mut();
+                told.for_each(|told| told.value = f64::INFINITY);
+            }
             // What was proposed for it is void, and so is what was planned by that.
             Delta::Unwant(job) if self.queues().any(|queue| queue.held.contains_key(job)) => {
                 self.lesser.told.clear();
             }
             Delta::Unwant(job) => drop(self.lesser.told.remove(job)),
-            Delta::Freed(_) | Delta::Charged(..) | Delta::Used(_) | Delta::Account(_) => {}
+            Delta::Charged(..) | Delta::Used(_) => {}
             Delta::Explain(_) | Delta::Shares(_) | Delta::Up(_) => {}
             _ => self.lesser.told.clear(),
         }
+    }
+
+    /// A job ends: whoever is charged with it, or is in an account with who is, may be due anything more.
+    fn relieve(&mut self, job: JobId) {
+        let mut told = std::mem::take(&mut self.lesser.told);
+        if let Some(owner) = self.dues.payer(job) {
+            for queue in self.queues() {
+                let wants = queue.wants.iter();
+                let kin = wants.filter(|(_, want)| is_kin(self.dues.book(), owner, &want.owner));
+                for (other, _) in kin {
+                    if let Some(told) = told.get_mut(other) {
+                        told.value = f64::INFINITY;
+                    }
+                }
+            }
+        }
+        self.lesser.told = told;
     }
 
     /// With the pass that begins the planner is asked what it promises, where that can be judged.
