@@ -581,6 +581,8 @@ impl Planner {
             *count -= 1;
             if *count == 0 {
                 self.owners.remove(owner);
+                // What each is due may depend on who else waits.
+                self.lined.order = Order::Moved;
             }
         }
     }

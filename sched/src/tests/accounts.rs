@@ -544,3 +544,58 @@ fn what_is_told_of_use_and_of_plans_is_of_one_moment() {
         );
     }
 }
+
+/// Among those who wait in `a` user 1 has used no more than his share while user 2, who used most, is among them, and
+/// twice as much once that one's last job is cancelled: who waits in `b` is before him then.
+#[test]
+fn who_leaves_counts_no_more_among_those_who_wait_from_the_next_pass_on() {
+    let name = |name: &str| name.parse::<Name>().expect("a name");
+    let mut planner = Planner::with(read("preset = \"flux\"").expect("a preset"));
+    planner.apply(Delta::Inventory(inventory(&[(4, 0, 0); 2])));
+    for account in ["a", "b"] {
+        planner.apply(Delta::Account(Box::new(Change::Account {
+            name: name(account),
+            value: Some(Account::default()),
+        })));
+    }
+    let holders = [
+        ("a", 1, 10.0),
+        ("a", 2, 20.0),
+        ("b", 3, 36.0),
+        ("a", 4, 0.0),
+    ];
+    for (account, user, cores) in holders {
+        let holder = (name(account), user);
+        planner.apply(Delta::Account(Box::new(Change::Member {
+            account: holder.0.clone(),
+            user,
+            value: Some(Member::default()),
+        })));
+        planner.apply(Delta::Used(
+            [Used {
+                owner: owner(&holder),
+                from: Time(NOW.0 - MICROS),
+                to: NOW,
+                nodes: 1.0,
+                cores,
+                gpus: 0.0,
+                memory: 0.0,
+            }]
+            .into(),
+        ));
+        // The last waits for both.
+        let ranks = if user == 4 { 2 } else { 1 };
+        let want = Want {
+            owner: owner(&holder),
+            ..Want::of(16, nodes(ranks, 1, 4))
+        };
+        planner.apply(Delta::Want(JobId(u64::from(user)), want));
+    }
+    let before = planner.plan(NOW, 10);
+    assert_eq!(before.verdicts, [], "no node is there");
+    planner.apply(Delta::Unwant(JobId(2)));
+    planner.apply(Delta::Up(Idset::first_ids(1)));
+    let after = planner.plan(NOW, 10).verdicts;
+    let begun: Vec<JobId> = after.iter().map(|(job, _)| *job).collect();
+    assert_eq!(begun, [JobId(3)]);
+}
