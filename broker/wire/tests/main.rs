@@ -3,6 +3,7 @@
 mod holds;
 mod letters;
 mod life;
+mod lines;
 mod messages;
 mod values;
 mod values_amounts;
