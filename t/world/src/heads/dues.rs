@@ -4,8 +4,8 @@
 //! Knows what the planner was told, and reckons anew what each has used and may still use, and by that the factor
 //! `fair_share` of the preset `flux`: only those are compared who have something that waits. The planner is asked with
 //! each pass what it reckons. Of those who ask for the same in the same place nobody begins who is due less than one
-//! who waits on: so with two who wait and room for both, one does not get everything. What another policy charged
-//! before, and nodes that are not there for all, are not reckoned here.
+//! who waits on: so with two who wait and room for both, one does not get everything. After another policy all is
+//! reckoned anew by that, as the planner is told to. Nodes that are not there for all are not reckoned here.
 
 mod tree;
 
