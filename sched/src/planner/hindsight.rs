@@ -51,8 +51,8 @@ struct Told {
     promised: Option<(Time, Time)>,
     /// Why it is later now, if that was seen.
     mover: Option<Mover>,
-    /// For what it stood back behind another who lost what was promised to him, since it was promised
-    /// something last.
+    /// For what it was lined up anew since it was promised something last: as it stood behind another who lost what
+    /// was promised to him.
     aside: Option<Mover>,
 }
 
@@ -144,6 +144,13 @@ impl Hindsight {
         if let Some(told) = self.promised(job) {
             told.aside = Some(mover);
         }
+    }
+
+    /// Everybody may have another time now, for this.
+    pub fn all_stand_back(&mut self, mover: Mover) {
+        let promised = self.open.values_mut();
+        let promised = promised.filter(|told| told.promised.is_some());
+        promised.for_each(|told| told.aside = Some(mover));
     }
 
     /// What moves before anything was promised is no promise that moved.

@@ -150,6 +150,7 @@ impl Planner {
             return;
         };
         self.drop_promises(None, |_, _| true);
+        self.hindsight.all_stand_back(Mover::Policy);
         self.agenda = Agenda::new(Rules::from(&policy.queue));
         self.table = Table::new(&policy);
         let now = self.occupancy.now();

@@ -83,6 +83,37 @@ fn who_was_told_a_forecast_first_is_told_of_his_promise_that_moved() {
     assert_eq!(why(&mut planner, 3, later(3)).moved, Some(moved));
 }
 
+/// By another order who was second is first. Who has the same time by that is told nothing.
+#[test]
+fn another_policy_is_what_a_promise_moved_for() {
+    for (order, by) in [("0 - urgency", Some(Mover::Policy)), ("urgency", None)] {
+        let mut planner = planner("preset = \"conservative\"");
+        want(&mut planner, 2, 17, BEGIN);
+        want(&mut planner, 3, 16, BEGIN);
+        let told = why(&mut planner, 2, later(1));
+        assert_eq!(told.start.and_then(|one| one.latest), Some(END));
+        let policy = format!("preset = \"conservative\"\npriority = {{ order = [\"{order}\"] }}");
+        planner.apply(Delta::Policy(policy.as_str().into()));
+        planner.plan(later(2), 100);
+        let moved = by.map(|by| Moved { from: END, by });
+        assert_eq!(why(&mut planner, 2, later(3)).moved, moved, "{order}");
+    }
+}
+
+/// Where nothing is promised by the other, that is what is told all the same.
+#[test]
+fn a_policy_that_promises_nothing_is_what_a_promise_moved_for() {
+    let mut planner = planner("preset = \"easy\"");
+    want(&mut planner, 2, 16, BEGIN);
+    let told = why(&mut planner, 2, later(1));
+    assert_eq!(told.start.and_then(|one| one.latest), Some(END));
+    want(&mut planner, 3, 20, BEGIN);
+    planner.apply(Delta::Policy("preset = \"fcfs\"".into()));
+    planner.plan(later(2), 100);
+    let by = why(&mut planner, 2, later(3)).moved.map(|moved| moved.by);
+    assert_eq!(by, Some(Mover::Policy));
+}
+
 /// Who is first needs a node that is away, so that who is second is promised a start. Once it is back the first has
 /// that.
 #[test]

@@ -79,7 +79,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
                forecast: as if nobody came before it
   moved        that an earlier start was promised: from, until when that was, and by, an object with kind: job
                (and its number), nodes that went, extension (of the job of that
-               number), overrun of what runs; another and extension-of-another where
+               number), policy that was set, overrun of what runs; another and extension-of-another where
                the number is not for who asks
   priority     policy, value, terms with name, factor, weight, contribution
   requires     what its queue requires of nodes, as --requires spells it, of a job that waits

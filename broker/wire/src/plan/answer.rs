@@ -127,6 +127,8 @@ pub enum Mover {
     Another,
     /// A job of which its user may not know was given a longer time limit on nodes that it was to have.
     ExtensionOfAnother,
+    /// Another policy is obeyed since, by which it has another time.
+    Policy,
     /// Nobody came, and no node went: something runs on beyond its planned end.
     Overrun,
 }

@@ -91,7 +91,8 @@ impl Stirred {
     /// Who was late for no reason that he was told, or for one that there was not.
     pub fn untold(&self) -> Vec<&Late> {
         let wrong = |late: &&Late| match late.told {
-            None | Some(Mover::Overrun) => true,
+            // No policy is set there.
+            None | Some(Mover::Overrun | Mover::Policy) => true,
             Some(Mover::Nodes) => self.drained == 0,
             Some(Mover::Extension { job }) => !self.extended.contains(&job),
             // More urgent, or before it all along and not to be planned while nodes were away.

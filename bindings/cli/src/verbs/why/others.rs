@@ -22,6 +22,7 @@ pub fn said(moved: Moved, spelling: Spelling) -> String {
         Mover::Extension { job } => {
             format!("job {} was given more time", spelling.show(job))
         }
+        Mover::Policy => "another policy was set since".to_owned(),
         Mover::Overrun => "what runs ends later than was planned".to_owned(),
     };
     format!("  moved:  was promised a start by {from}; {why}")
