@@ -1,6 +1,8 @@
 //! What can be asked of an instance: jobs, their documents, resources, named
 //! values, the configuration.
 
+use std::os::unix::fs::PermissionsExt;
+
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
 use serde_json::{Value, json};
@@ -314,6 +316,8 @@ fn the_configuration_is_checked_shown_and_set() -> Tested {
     );
     let state = instance.state().display().to_string();
     instance.ok(&["--at", &state, "config", "set", "journal.sync", "normal"])?;
+    let mode = std::fs::metadata(instance.state().join("config.toml"))?.permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
     let refused = instance.run(&["--at", &state, "config", "set", "limits.clients", "no"])?;
     assert!(
         refused.refusal()?.contains("limits.clients"),

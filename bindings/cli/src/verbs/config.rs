@@ -4,6 +4,7 @@ mod written;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use eddy_brokerd::config::{self, ConfigError};
 use eddy_brokerd::leader::access;
-use eddy_brokerd::leader::configured::{CONFIG_FILE, KEPT_FILE};
+use eddy_brokerd::leader::configured::{CONFIG_FILE, KEPT_FILE, write_whole};
 use eddy_brokerd::text::CONFIG_MAX;
 use eddy_brokerd::users;
 use eddy_client::ClientError;
@@ -435,7 +436,10 @@ fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
     }
     // Whole or not at all: the next start must not read half of it.
     let fresh = file.with_extension("toml.new");
-    fs::write(&fresh, changed).with_context(|| fresh.display().to_string())?;
+    write_whole(&fresh, &changed).with_context(|| fresh.display().to_string())?;
+    let owner = fs::metadata(&directory).with_context(|| directory.display().to_string())?;
+    // Who leads is to read it, whoever wrote it.
+    chown(&fresh, Some(owner.uid()), None).with_context(|| fresh.display().to_string())?;
     fs::rename(&fresh, &file).with_context(|| file.display().to_string())?;
     if is_given {
         eprintln!(

@@ -98,7 +98,9 @@ pub(super) fn check_version(dir: &Path, sync: Sync) -> Result<(), OpenError> {
 /// Writes the version this program knows, in one step.
 pub(super) fn write_version(dir: &Path, sync: Sync) -> io::Result<()> {
     let next = dir.join("version.new");
-    let mut file = File::create(&next)?;
+    let mut how = OpenOptions::new();
+    let how = how.write(true).create(true).truncate(true);
+    let mut file = how.mode(0o600).open(&next)?;
     writeln!(file, "{FORMAT}")?;
     if sync == Sync::Full {
         file.sync_all()?;

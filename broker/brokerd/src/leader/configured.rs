@@ -5,8 +5,9 @@
 //! instance again that has crashed need not know how it was started. A child is
 //! started again by its shell with what it was given, so nothing is kept of it.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::BrokerArgs;
@@ -20,6 +21,8 @@ use crate::text::{self, CONFIG_MAX};
 pub const CONFIG_FILE: &str = "config.toml";
 /// What was given last.
 pub const KEPT_FILE: &str = "config.kept.toml";
+/// The mode of what is written here.
+const PRIVATE: u32 = 0o600;
 /// The configuration of a user's own instance, unless it is given another.
 const CHILD_CONFIG: &str = "[journal]\nsync = \"normal\"\n";
 
@@ -259,13 +262,20 @@ fn found(statedir: &Path) -> Result<(Origin, String), Vec<String>> {
     Ok((Origin::Defaults, String::new()))
 }
 
-/// Writes a text to a file that is renamed when it is whole; what is not whole does not stay there.
+/// Writes a text to a file that is renamed when it is whole; what is not whole does not stay there. Others than
+/// the owner can never read it, whatever the umask and whoever may pass through its directory.
 ///
 /// # Errors
 /// It cannot be written: the disk is full, say.
-pub(super) fn write_whole(fresh: &Path, text: &str) -> io::Result<()> {
+pub fn write_whole(fresh: &Path, text: &str) -> io::Result<()> {
     let write = || {
-        let mut file = File::create(fresh)?;
+        let mut how = OpenOptions::new();
+        let how = how.write(true).create(true).truncate(true);
+        let mut file = how.mode(PRIVATE).open(fresh)?;
+        // One that was left there keeps its mode when it is opened.
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(PRIVATE))?;
+        }
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
@@ -342,6 +352,19 @@ mod tests {
         let error = write_whole(&fresh, "[tree]\n").expect_err("the disk is full");
         assert_eq!(error.kind(), ErrorKind::StorageFull);
         assert!(fresh.symlink_metadata().is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_its_owners_alone() {
+        let place = tempfile::tempdir().expect("a directory");
+        let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
+        let (fresh, left) = (place.path().join("fresh"), place.path().join("left"));
+        fs::write(&left, "").expect("written");
+        fs::set_permissions(&left, Permissions::from_mode(0o644)).expect("open to all");
+        for path in [fresh, left] {
+            write_whole(&path, "[tree]\n").expect("written");
+            assert_eq!(mode(&path), 0o600);
+        }
     }
 
     #[test]
