@@ -291,7 +291,7 @@ fn named_values_are_kept_watched_and_bounded() -> Tested {
         "{\"x\":1}\ntext"
     );
     assert_eq!(instance.ok(&["kvs", "list", "a."])?, "a.b\na.c");
-    instance.ok(&["kvs", "delete", "a.c"])?;
+    instance.ok(&["kvs", "delete", "a.c", "a.c"])?;
     let gone = instance.run(&["kvs", "get", "a.c"])?;
     assert!(gone.refusal()?.contains("a.c"), "{}", gone.err);
     let large = format!("big={}", "x".repeat(70 << 10));

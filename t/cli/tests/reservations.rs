@@ -1,6 +1,7 @@
 //! Nodes that are reserved by the command line: for whom, and where jobs still run.
 
 use eddy_cli_tests::instance::Instance;
+use serde_json::json;
 
 type Tested = anyhow::Result<()>;
 
@@ -47,6 +48,11 @@ fn a_reservation_for_accounts_is_for_their_jobs_and_those_of_accounts_under_them
     let under = instance.submit_started(&of("physics"))?;
     assert_eq!(instance.row(&under)?["nodelist"], "fake0");
     assert_eq!(instance.row(&waits)?["state"], "SCHED");
+    instance.ok(&["reservation", "delete", "lab", "lab"])?;
+    assert_eq!(
+        instance.json(&["reservation", "list", "--json"])?,
+        json!([])
+    );
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use eddy_client::ValueFeed;
 use eddy_wire::services::kvs::{Delete, Get, KeyRequest, List, Put, PutRequest};
 use serde_json::Value;
 
+use crate::arguments::once;
 use crate::number::{ANY, number};
 use crate::output;
 use crate::request::json_or_text;
@@ -93,7 +94,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 }
             }
             Verb::Delete { keys } => {
-                for key in keys {
+                for key in once(keys) {
                     client.call::<Delete>(&KeyRequest { key }).await?;
                 }
             }

@@ -10,6 +10,7 @@ use eddy_wire::services::reservation::{
 use eddy_wire::time::{Span, Time};
 use serde_json::{Value, json};
 
+use crate::arguments::once;
 use crate::names::Users;
 use crate::number::number;
 use crate::session::Global;
@@ -118,7 +119,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 }
             }
             Verb::Delete { names } => {
-                for name in names {
+                for name in once(names) {
                     client.call::<Delete>(&DeleteRequest { name }).await?;
                 }
             }
