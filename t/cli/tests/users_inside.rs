@@ -98,6 +98,26 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
     Ok(())
 }
 
+#[test]
+fn root_asks_for_nodes_for_an_instance_of_a_user() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = site(&["--size=3", "--cores=2"])?;
+    let job = site.ok(&instance, ANN, &["alloc", "--bg", "-N1"])?;
+    let ask = ["--at", &job, "grant", "ask", "--wait", "-N1"];
+    let more = instance.ok(&ask)?;
+    assert_eq!(instance.row(&more)?["userid"], site.users[ANN].uid);
+    let submit = instance.json(&["audit", "--event", "submit", "--json"])?;
+    assert!(submit.to_string().contains(r#""asked_by":0"#), "{submit}");
+    let bob = [&ask[..], &["--as", &site.users[BOB].name]].concat();
+    let refused = instance.run(&bob)?;
+    let line = format!("that is no instance of user {}", site.users[BOB].uid);
+    assert!(refused.refusal()?.contains(&line), "{}", refused.err);
+    site.ok(&instance, ANN, &["cancel", &job])?;
+    instance.event(&more, "clean")
+}
+
 /// The process that hosts a rank for her is within her job, so the end of that job may kill it.
 #[test]
 fn an_instance_of_a_user_over_several_nodes_leaves_no_run_directory() -> Tested {

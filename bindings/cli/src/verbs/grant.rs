@@ -139,6 +139,10 @@ async fn ask(global: &Global, client: &Client, more: &More) -> anyhow::Result<u8
         .first()
         .context("the instance around knows no job that this one is")?;
     let terms = &mut options.terms;
+    // Its user's, whoever asks: the instance around says whether that may be asked for another.
+    if terms.as_user.is_none() && row.userid != rustix::process::geteuid().as_raw() {
+        terms.as_user = Some(row.userid.to_string());
+    }
     if let Some(min) = more.min {
         terms.nodes = Some(from(min, terms.nodes.as_ref())?);
     }
