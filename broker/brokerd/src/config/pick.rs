@@ -15,7 +15,8 @@ const WHOLE: u32 = 10_000;
 
 pub(super) const HOSTS: &str = "hosts such as \"n[1-4]\" (RFC 29), at least one";
 pub(super) const PROPERTY: &str = "the name of a property of nodes, such as \"gpu\"";
-pub(super) const SHARE: &str = "a part of all nodes such as \"50%\", more than 0% and at most 100%";
+pub(super) const SHARE: &str =
+    "a part of all nodes such as \"12.5%\", from 0.01% to 100%, with at most two decimals";
 
 /// Some of the nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

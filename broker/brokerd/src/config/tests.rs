@@ -530,6 +530,9 @@ home = { share = "5%" }
 name = "f"
 hosts = "n1"
 property = "gpu"
+[[instance]]
+name = "g"
+share = "33.333%"
 "#;
     let errors =
         check(text).map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>());
@@ -547,7 +550,14 @@ property = "gpu"
             "instance[3].elastic",
             "instance[4].home",
             "instance[5].property",
+            "instance[6].share",
         ]
+    );
+    assert_eq!(
+        errors.last().map(String::as_str),
+        Some(
+            "instance[6].share: is \"33.333%\"; allowed is a part of all nodes such as \"12.5%\", from 0.01% to 100%, with at most two decimals"
+        )
     );
 }
 
