@@ -14,6 +14,7 @@ pub mod filters;
 pub mod granted;
 pub mod lack;
 pub mod left;
+mod look;
 mod no_begin;
 pub mod nodes;
 pub mod own;

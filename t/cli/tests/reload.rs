@@ -2,6 +2,7 @@
 //! stands after the leader was killed.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
@@ -205,6 +206,34 @@ fn which_of_two_files_is_read_is_said() -> Tested {
     );
     assert!(ran.err.contains(&said), "{}", ran.err);
     assert_eq!(get(&instance, "exec.kill_grace")?, "3.0");
+    instance.shut_down()
+}
+
+#[test]
+fn a_file_that_is_a_pipe_is_refused_and_keeps_nothing_from_being_changed() -> Tested {
+    let instance = start()?;
+    let file = instance.place.join("eddy.toml");
+    let mode = || -> anyhow::Result<u32> {
+        let kept = instance.state().join("config.kept.toml");
+        Ok(fs::metadata(kept)?.permissions().mode() & 0o777)
+    };
+    fs::write(&file, AFTER)?;
+    lines(&instance, &["reload"])?;
+    assert_eq!(mode()?, 0o600);
+    fs::remove_file(&file)?;
+    let _pipe = instance.place.fifo("eddy.toml")?;
+    let is_pipe = "is a pipe; allowed are a regular file and /dev/null";
+    for more in [&["reload", "--dry-run"][..], &["reload"]] {
+        let line = format!("eddy config reload: {file}: {is_pipe}");
+        assert_eq!(refused(&instance, more)?, [line]);
+    }
+    lines(&instance, &["set", "defaults.time=2m"])?;
+    let checked = instance.place.run(&["config", "check", &file])?;
+    assert!(checked.refusal()?.contains(is_pipe), "{}", checked.err);
+    let state = instance.place.join("other");
+    let start = ["start", "--background", "--statedir", &state, "--config"];
+    let begun = instance.place.run(&[&start[..], &[&file]].concat())?;
+    assert!(begun.refusal()?.contains(is_pipe), "{}", begun.err);
     instance.shut_down()
 }
 

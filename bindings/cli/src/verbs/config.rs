@@ -49,7 +49,7 @@ pub struct Args {
 enum Verb {
     /// Check a file as a whole; print every error in it, with its line, and users it names that this host does not know
     Check {
-        /// The file
+        /// The file, a regular one; - is standard input
         #[arg(value_name = "FILE")]
         file: String,
     },
@@ -134,7 +134,11 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 }
 
 fn check(file: &str) -> anyhow::Result<u8> {
-    let text = text::read(file, CONFIG_MAX)?;
+    // What a start would not read is not checked as if it did; standard input is whatever it is.
+    let text = match file {
+        "-" => text::read(file, CONFIG_MAX)?,
+        path => text_there(Path::new(path))?,
+    };
     let (config, mut errors) = config::read(&text, &[]);
     errors.extend(access::unknown(&config.instance.access));
     for line in config::told(&text, &errors) {
@@ -363,8 +367,8 @@ fn set_live(global: &Global, given: &[String], dry_run: bool) -> anyhow::Result<
     tell("set", &reloaded, NOTHING.to_owned())
 }
 
-/// How long the changes of others are waited for, and how often it is asked whether they are over.
-const TURN_AFTER_MAX: Duration = Duration::from_secs(10);
+/// How long the changes of others are waited for, longer than one that hangs is let be, and how often it is asked whether they are over.
+const TURN_AFTER_MAX: Duration = Duration::from_secs(30);
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Where a change is none.
@@ -451,11 +455,16 @@ fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
 }
 
 fn text_of(file: &Path) -> anyhow::Result<Option<String>> {
-    match eddy_brokerd::text::read(file, CONFIG_MAX) {
+    match eddy_brokerd::text::of_file(file, CONFIG_MAX) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| file.display().to_string()),
     }
+}
+
+fn text_there(file: &Path) -> anyhow::Result<String> {
+    let text = eddy_brokerd::text::of_file(file, CONFIG_MAX);
+    text.with_context(|| file.display().to_string())
 }
 
 fn lines(errors: &[ConfigError]) -> String {

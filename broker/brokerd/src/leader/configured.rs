@@ -95,7 +95,7 @@ impl Configured {
     pub fn read(args: &BrokerArgs, child: Option<&Told>) -> Result<Configured, Vec<String>> {
         let (origin, text) = match (&args.config, child) {
             (Some(path), _) => {
-                let text = text::read(path, CONFIG_MAX);
+                let text = text::of_file(path, CONFIG_MAX);
                 let text = text.map_err(|error| cannot("--config ", path, &error))?;
                 (Origin::Given(path.clone()), text)
             }
@@ -154,7 +154,7 @@ impl Configured {
         let kept = statedir.join(KEPT_FILE);
         match &self.origin {
             Origin::Given(path) if *path != kept => {
-                if fs::read_to_string(&kept).is_ok_and(|text| text == self.text) {
+                if text::of_file(&kept, CONFIG_MAX).is_ok_and(|text| text == self.text) {
                     return Ok(());
                 }
                 // Whole or not at all: the next start must not read half of it.
@@ -214,7 +214,7 @@ impl Origin {
             Origin::Kept(_) => true,
             Origin::OfDirectory(_) => statedir.join(DATABASE).is_file(),
             Origin::Given(_) => {
-                let kept = text::read(&statedir.join(KEPT_FILE), CONFIG_MAX);
+                let kept = text::of_file(&statedir.join(KEPT_FILE), CONFIG_MAX);
                 kept.is_ok_and(|kept| kept == text)
             }
             Origin::Defaults => false,
@@ -247,7 +247,7 @@ impl std::fmt::Display for Origin {
 fn found(statedir: &Path) -> Result<(Origin, String), Vec<String>> {
     let read = |name: &str| {
         let path = statedir.join(name);
-        match text::read(&path, CONFIG_MAX) {
+        match text::of_file(&path, CONFIG_MAX) {
             Ok(text) => Ok(Some((path, text))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(cannot("", &path, &error)),

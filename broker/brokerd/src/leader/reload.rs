@@ -1,12 +1,14 @@
 //! Another configuration while the leader leads: its file read again, or keys set over it.
 //!
-//! A thread reads and checks all of it, so the loop waits for no disk; then the modules judge it and
-//! record it, and what the driver obeys itself follows the record. One at a time.
+//! A thread reads and checks all of it, so the loop waits for no disk, and one that hangs keeps others from their
+//! turn only for a while; then the modules judge it and record it, and what the driver obeys itself follows the
+//! record. One at a time.
 //! What counts from a start on stays as it was, and is told.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use eddy_broker::Caller;
 use eddy_modules::Settings;
@@ -24,6 +26,7 @@ use toml::Table;
 
 use super::access::{self, Admits, admitted};
 use super::configured::{self, Configured};
+use super::look::{Looks, NoLook};
 use super::settings::settings;
 use super::{Inner, Inside};
 use crate::config::declared::{FitError, homes_apart, misfits};
@@ -33,6 +36,10 @@ use crate::text::{self, CONFIG_MAX};
 /// The most keys that stand over a file.
 const SET_MAX: usize = 1024;
 
+/// How long the file and the databases of users have to answer. Directory services take seconds for many names;
+/// `eddy config` waits longer than that for its turn.
+const LOOK_MAX: Duration = Duration::from_secs(20);
+
 /// What is in force and where it is from.
 #[derive(Debug)]
 pub struct Configuring {
@@ -41,6 +48,10 @@ pub struct Configuring {
     there: (Arc<ResourceSet>, Idset),
     inside: Inside,
     course: Course,
+    /// Of the file.
+    reads: Looks,
+    /// Of whom keys name that are set: a file that hangs is not in their way.
+    sets: Looks,
 }
 
 /// What a change begins with.
@@ -80,6 +91,8 @@ pub struct Candidate {
     basis: Basis,
     change: Change,
     trial: Trial,
+    /// What is to be kept of the file, and where.
+    keeps: Option<(PathBuf, String)>,
 }
 
 /// Whether it is only to be said what would change.
@@ -179,6 +192,8 @@ impl Configuring {
             there,
             inside,
             course: Course::Idle,
+            reads: Looks::new(LOOK_MAX),
+            sets: Looks::new(LOOK_MAX),
         }
     }
 }
@@ -232,19 +247,29 @@ impl Configuring {
         }
         let (basis, inside) = (self.basis.clone(), self.inside.clone());
         let there = self.there.clone();
-        let work = move || {
-            let found = match asked {
-                Asked::Reload => reloaded(basis, &there, trial, user),
-                Asked::Set(set) => set_over(basis, &there, &set, (trial, user)),
-            };
-            let found = found.map(Box::new);
-            // The loop is gone only when the process ends.
-            let _ = inside.send(Inner::Candidate(to, found));
+        let (looks, late) = match (&asked, &self.basis.file) {
+            (Asked::Reload, Some((path, _))) => (&self.reads, format!("{}: ", path.display())),
+            _ => (&self.sets, "looking up who is named: ".to_owned()),
         };
-        let builder = std::thread::Builder::new().name("configuration".into());
-        builder.spawn(work).map_err(|error| {
-            let text = format!("no thread to read the configuration: {error}");
-            Refusal::new(Code::Busy, text)
+        let work = move || match asked {
+            Asked::Reload => reloaded(basis, &there, trial, user),
+            Asked::Set(set) => set_over(basis, &there, &set, (trial, user)),
+        };
+        let begun = looks.begin(work, {
+            let late = late.clone();
+            move |found| {
+                let found = found.unwrap_or_else(|error| Err(vec![format!("{late}{error}")]));
+                let found = found.and_then(Candidate::put_beside).map(Box::new);
+                // The loop is gone only when the process ends.
+                let _ = inside.send(Inner::Candidate(to, found));
+            }
+        });
+        begun.map_err(|error| {
+            let code = match error {
+                NoLook::Left => Code::TooLarge,
+                NoLook::Thread(_) => Code::Busy,
+            };
+            Refusal::new(code, format!("{late}{}", super::chain(&error)))
         })?;
         self.course = Course::Checking;
         Ok(())
@@ -318,6 +343,17 @@ impl Configuring {
     }
 }
 
+impl Candidate {
+    /// Writes what is to be kept for starts that are given nothing, once it is in force.
+    fn put_beside(self) -> Result<Candidate, Vec<String>> {
+        if let Some((kept, text)) = &self.keeps {
+            configured::write_whole(&beside(kept), text)
+                .map_err(|error| vec![format!("{}: {error}", kept.display())])?;
+        }
+        Ok(self)
+    }
+}
+
 /// Reads the file again, checks it and compares.
 fn reloaded(
     mut basis: Basis,
@@ -334,7 +370,7 @@ fn reloaded(
             .map(|line| format!("{}: {line}", path.display()))
             .collect()
     };
-    let text = text::read(path, CONFIG_MAX).map_err(|error| named(vec![error.to_string()]))?;
+    let text = text::of_file(path, CONFIG_MAX).map_err(|error| named(vec![error.to_string()]))?;
     let told = |errors: Vec<_>| named(config::told(&text, &errors));
     let (config, mut errors) = config::read(&text, &basis.given);
     errors.extend(unknown(&config, &basis.admits));
@@ -363,9 +399,10 @@ fn reloaded(
     })?;
     let origin = basis.origin.clone();
     let config = Config { origin, ..config };
-    if let (Some(kept), Trial::No) = (kept, trial) {
-        write_beside(kept, &text).map_err(|error| vec![format!("{}: {error}", kept.display())])?;
-    }
+    let keeps = match (kept, trial) {
+        (Some(kept), Trial::No) => Some((kept.clone(), text.clone())),
+        (None, _) | (_, Trial::Only) => None,
+    };
     let live = live(&config, &basis.admits).map_err(named)?;
     basis.over = live.clone();
     let change = Change {
@@ -385,6 +422,7 @@ fn reloaded(
         basis,
         change,
         trial,
+        keeps,
     })
 }
 
@@ -455,6 +493,7 @@ fn set_over(
         basis,
         change,
         trial,
+        keeps: None,
     })
 }
 
@@ -517,11 +556,6 @@ fn of_nodes(mut config: Config, inventory: &ResourceSet) -> Result<Config, Vec<S
 /// Where a text is until it is kept.
 fn beside(path: &Path) -> PathBuf {
     path.with_extension("toml.new")
-}
-
-/// Writes what is to be kept for starts that are given nothing, once it is in force.
-fn write_beside(path: &Path, text: &str) -> std::io::Result<()> {
-    configured::write_whole(&beside(path), text)
 }
 
 #[cfg(test)]
