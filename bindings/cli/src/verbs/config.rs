@@ -367,7 +367,8 @@ fn set_live(global: &Global, given: &[String], dry_run: bool) -> anyhow::Result<
     tell("set", &reloaded, NOTHING.to_owned())
 }
 
-/// How long the changes of others are waited for, longer than one that hangs is let be, and how often it is asked whether they are over.
+/// How long the changes of others are waited for, longer than one that hangs is let be, and how often it is asked
+/// whether they are over.
 const TURN_AFTER_MAX: Duration = Duration::from_secs(30);
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
