@@ -5,7 +5,8 @@
 //! `fair_share` of the preset `flux`: only those are compared who have something that waits. The planner is asked with
 //! each pass what it reckons. Of those who ask for the same in the same place nobody begins who is due less than one
 //! who waits on: so with two who wait and room for both, one does not get everything. After another policy all is
-//! reckoned anew by that, as the planner is told to. Nodes that are not there for all are not reckoned here.
+//! reckoned anew by that, as the planner is told to, and what it tells is judged; whom it picks then is not. Nodes that
+//! are not there for all are not reckoned here.
 
 mod tree;
 
@@ -65,8 +66,10 @@ enum Tariff {
     Unknown,
     /// That of this policy.
     One,
-    /// Another's, until it is reckoned anew.
+    /// Also that of another.
     Many,
+    /// That of this policy, by which all was reckoned anew.
+    Anew,
 }
 
 /// What somebody had until a time, in core-seconds that fade, and has.
@@ -136,7 +139,7 @@ impl Dues {
             Delta::Policy(_) => {
                 self.tariff = match self.tariff {
                     Tariff::Unknown => Tariff::Unknown,
-                    Tariff::One | Tariff::Many => Tariff::Many,
+                    Tariff::One | Tariff::Many | Tariff::Anew => Tariff::Many,
                 }
             }
             _ => {}
@@ -160,7 +163,7 @@ impl Dues {
         };
         self.news = self.runs.values().map(began).collect();
         self.was(past);
-        self.tariff = Tariff::One;
+        self.tariff = Tariff::Anew;
     }
 
     fn held(&mut self, job: JobId, owner: &Owner, set: &Arc<ResourceSet>) {
@@ -278,6 +281,11 @@ impl Dues {
     }
 }
 
+/// Whose one is and since when it waits, to tell of.
+fn whose(want: &Want) -> String {
+    format!("of user {} since {}", want.owner.user, want.submitted)
+}
+
 /// What a run may still come to use, of what counts.
 fn rest(set: &ResourceSet, now: Time, half: f64) -> f64 {
     let left = match set.expiration {
@@ -310,7 +318,9 @@ impl Watched {
             .map(|(job, set)| (job, Arc::clone(set)))
             .collect();
         for (job, set) in &begun {
-            if let Some(half) = half.filter(|_| reckons && checked.is_ok()) {
+            // After another policy what is told is judged, and not who is picked by it.
+            let picks = self.dues.tariff == Tariff::One && reckons;
+            if let Some(half) = half.filter(|_| picks && checked.is_ok()) {
                 checked = self.check_pick(*job, outcome, (now, half));
             }
             self.begins(*job, set, now);
@@ -409,7 +419,9 @@ impl Watched {
             if other_due > due + LITTLE {
                 return Err(format!(
                     "job {job} begins, which is due {due}, and job {other} waits, which asks for the same and is due \
-                     {other_due}"
+                     {other_due}; {} and {}",
+                    whose(first),
+                    whose(want)
                 ));
             }
         }
