@@ -270,10 +270,9 @@ fn what_was_used_is_reckoned_anew_by_another_policy() {
 #[test]
 fn who_runs_is_charged_from_his_beginning_by_another_policy() {
     let text = "preset = \"flux\"\nshare.within_pass = \"static\"";
-    let mut set = inventory(&[(4, 0, 0)]);
+    let set = inventory(&[(4, 0, 0)]);
     let mut holding = (*set).clone();
     holding.starttime = NOW.0 - 1_000 * MICROS;
-    Arc::make_mut(&mut set).starttime = 0;
     let told = |begins: &str, then: Option<&str>| {
         let mut planner = Planner::with(read(begins).expect("a policy"));
         planner.apply(Delta::Inventory(Arc::clone(&set)));
@@ -282,8 +281,7 @@ fn who_runs_is_charged_from_his_beginning_by_another_policy() {
             user: 7,
             ..Owner::default()
         };
-        let held = Delta::Held(JobId(1), owner, Arc::new(holding.clone()));
-        planner.apply(held);
+        planner.apply(Delta::Held(JobId(1), owner, Arc::new(holding.clone())));
         planner.plan(NOW, 0);
         if let Some(then) = then {
             planner.apply(Delta::Policy(then.into()));
