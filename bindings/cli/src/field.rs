@@ -554,4 +554,4 @@ fn field(inner: &str) -> anyhow::Result<Column> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

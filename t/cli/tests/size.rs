@@ -368,6 +368,8 @@ fn a_shell_that_hangs_is_ended_when_its_node_is_declared_dead_by_force() -> Test
     let words = ["-N2", "-n2", "--exclusive", "sh", "-c", &script];
     let job = instance.submit(&words)?;
     let tasks = [told(tells.line())?, told(tells.line())?];
+    // A task may speak before its shell has said that it runs.
+    instance.event(&job, "start")?;
     let shell = of_rank(&instance, "shell", 1)?;
     shell.signal(Signal::STOP)?;
     let refused = instance.run(&["resource", "dead", "1", "stuck"])?;

@@ -4,7 +4,8 @@ use eddy_wire::id::Attempt;
 
 use super::*;
 
-fn row() -> JobRow {
+/// One that runs on two nodes.
+pub(crate) fn row() -> JobRow {
     JobRow {
         id: JobId(1000),
         name: "a-long-name-of-a-job".into(),

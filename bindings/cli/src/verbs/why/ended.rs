@@ -191,7 +191,8 @@ pub fn lines(row: &JobRow, ended: &Ended, users: &Users) -> Vec<String> {
     }
     let mut lines = vec![format!("  ended:  {}", words.join(" "))];
     // What never ran wrote nothing.
-    let output = ended.output.as_ref().filter(|_| row.t_run.is_some());
+    let may_have_run = row.t_run.is_some() || is_lost(row);
+    let output = ended.output.as_ref().filter(|_| may_have_run);
     lines.extend(output.map(|output| format!("  output: {}", said(output, &ended.shows))));
     lines
 }
@@ -215,6 +216,9 @@ fn how(row: &JobRow, ended: &Ended, users: &Users) -> String {
 }
 
 fn failed(row: &JobRow) -> String {
+    if is_lost(row) {
+        return lost(row);
+    }
     if row.t_run.is_none() {
         return "before its tasks ran".to_owned();
     }
@@ -222,13 +226,6 @@ fn failed(row: &JobRow) -> String {
         0 | 1 => "its task",
         _ => "one of its tasks or more",
     };
-    if row.reason.starts_with(NODE_FAILURE) {
-        // What its tasks ended with nobody has seen: that is put in where they were lost.
-        return match row.nnodes {
-            0 | 1 => "as its node was lost".to_owned(),
-            _ => "as one of its nodes was lost".to_owned(),
-        };
-    }
     let status = row.status.unwrap_or_default();
     match (status & 0x7f, status >> 8 & 0xff) {
         (0, 0) => "by what its reason says".to_owned(),
@@ -238,6 +235,23 @@ fn failed(row: &JobRow) -> String {
             let name = name.map_or_else(String::new, |name| format!(" ({name})"));
             format!("as {tasks} was ended by signal {signal}{name}")
         }
+    }
+}
+
+fn is_lost(row: &JobRow) -> bool {
+    row.reason.starts_with(NODE_FAILURE)
+}
+
+/// What its tasks ended with nobody has seen: that is put in where they were lost. Some may have run where not all
+/// were heard of before.
+fn lost(row: &JobRow) -> String {
+    let node = match row.nnodes {
+        0 | 1 => "its node",
+        _ => "one of its nodes",
+    };
+    match row.t_run {
+        Some(_) => format!("as {node} was lost"),
+        None => format!("as {node} was lost before all its tasks were known to run"),
     }
 }
 
@@ -270,7 +284,26 @@ pub fn object(row: &JobRow, ended: &Ended) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use eddy_wire::time::Time;
+
     use super::*;
+
+    #[test]
+    fn who_lost_a_node_may_have_run_on_others() {
+        let told = |nnodes, t_run| {
+            failed(&JobRow {
+                nnodes,
+                t_run,
+                reason: format!("{NODE_FAILURE}: burnt"),
+                ..crate::field::tests::row()
+            })
+        };
+        assert_eq!(told(1, Some(Time(1))), "as its node was lost");
+        assert_eq!(
+            told(2, None),
+            "as one of its nodes was lost before all its tasks were known to run"
+        );
+    }
 
     #[test]
     fn output_is_where_the_shell_put_it() {

@@ -1,7 +1,5 @@
 //! What is told of jobs and instances, from what ledgers say.
 
-use eddy_wire::id::Attempt;
-use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::usage::Identity;
 use eddy_wire::usage::{Payer, Spent};
 
@@ -55,41 +53,8 @@ fn declared(name: &str, queue: &str) -> ChildRow {
 
 fn row(queue: &str) -> JobRow {
     JobRow {
-        id: JobId(2),
-        name: "x".into(),
-        userid: 0,
-        state: JobState::Run,
-        result: None,
-        returncode: None,
-        status: None,
-        attempt: Attempt(1),
         queue: queue.to_owned(),
-        account: String::new(),
-        qos: String::new(),
-        class: String::new(),
-        job_set: String::new(),
-        urgency: 16,
-        priority: Some(16),
-        reason: String::new(),
-        nnodes: 1,
-        ncores: 1,
-        ngpus: 0,
-        ntasks: 1,
-        nodelist: String::new(),
-        duration: None,
-        t_submit: Time(0),
-        t_alloc: None,
-        t_run: None,
-        t_finish: None,
-        t_inactive: None,
-        standing: Default::default(),
-        suspended: Default::default(),
-        t_suspend: None,
-        t_unended: None,
-        preemptions: 0,
-        preempted: None,
-        gives: Vec::new(),
-        is_instance: false,
+        ..crate::field::tests::row()
     }
 }
 
