@@ -9,7 +9,7 @@ const OFF_MAX: f64 = 0.05;
 /// What `shares` is run with.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// About how long in all, on a machine that does nothing else
+    /// About how long by each of the two shares, on a machine that does nothing else
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: usize,
 }
@@ -19,7 +19,7 @@ pub struct Args {
 /// # Errors
 /// It cannot be played, or one has not what it is due.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let played = play((args.seconds / 2).max(1))?;
+    let played = play(args.seconds.max(1))?;
     let parts = [
         ("3:1", played.before),
         ("1:3, set while jobs ran", played.after),
