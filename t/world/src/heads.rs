@@ -272,8 +272,9 @@ impl Watched {
         let mut outcome = self.planner.plan(now, steps);
         self.planned = now;
         let kept = self.check_kept(&mut outcome, now);
+        let hastened = self.hastened(&outcome, now);
         let lesser = self.check_lesser(&mut outcome, now);
-        let dues = self.check_dues(&mut outcome, now);
+        let dues = self.check_dues(&mut outcome, &hastened, now);
         let passes = self.queues().filter(|queue| {
             let waits = |(job, want): (&JobId, &Want)| waits(*queue, &outcome, *job, want);
             !starts(*queue, &outcome).is_empty() && queue.wants.iter().any(waits)

@@ -4,9 +4,10 @@
 //! Knows what the planner was told, and reckons anew what each has used and may still use, and by that the factor
 //! `fair_share` of the preset `flux`: only those are compared who have something that waits. The planner is asked with
 //! each pass what it reckons. Of those who ask for the same in the same place nobody begins who is due less than one
-//! who waits on: so with two who wait and room for both, one does not get everything. After another policy all is
-//! reckoned anew by that, as the planner is told to, and what it tells is judged; whom it picks then is not. Nodes that
-//! are not there for all are not reckoned here.
+//! who waits on: so with two who wait and room for both, one does not get everything. Who was promised a later start
+//! is held against those alone for whom another pays: what comes free is offered in the order of promises, and may be of
+//! use to a later one alone, as in a gap that ends with its own promise. After another policy all is reckoned anew by
+//! that, as the planner is told to. Nodes that are not there for all are not reckoned here.
 
 mod tree;
 
@@ -78,6 +79,14 @@ struct Standing {
     amount: f64,
     cores: f64,
     at: Time,
+}
+
+/// Against whom one who begins is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Among {
+    All,
+    /// Those for whom another pays.
+    Others,
 }
 
 struct Run {
@@ -303,9 +312,21 @@ impl Watched {
         }
     }
 
+    /// Who begins and was promised a later start: it moved forward into what came free, in the order of promises.
+    pub(super) fn hastened(&self, outcome: &Outcome, now: Time) -> BTreeSet<JobId> {
+        let begun = starts(outcome).map(|(job, _)| job);
+        let is_later = |job: &JobId| self.lesser.promised(*job).is_some_and(|at| at > now);
+        begun.filter(is_later).collect()
+    }
+
     /// Everybody is due what that comes to, and nobody begins who is due less than one who waits on. Takes its own
     /// answer out of the outcome.
-    pub(super) fn check_dues(&mut self, outcome: &mut Outcome, now: Time) -> Result<(), String> {
+    pub(super) fn check_dues(
+        &mut self,
+        outcome: &mut Outcome,
+        hastened: &BTreeSet<JobId>,
+        now: Time,
+    ) -> Result<(), String> {
         let rows = take_answer(outcome);
         let half = self.half();
         let reckons = half.is_some() && self.reckons_dues();
@@ -318,10 +339,12 @@ impl Watched {
             .map(|(job, set)| (job, Arc::clone(set)))
             .collect();
         for (job, set) in &begun {
-            // After another policy what is told is judged, and not who is picked by it.
-            let picks = self.dues.tariff == Tariff::One && reckons;
-            if let Some(half) = half.filter(|_| picks && checked.is_ok()) {
-                checked = self.check_pick(*job, outcome, (now, half));
+            if let Some(half) = half.filter(|_| reckons && checked.is_ok()) {
+                let among = match hastened.contains(job) {
+                    true => Among::Others,
+                    false => Among::All,
+                };
+                checked = self.check_pick((*job, among), outcome, (now, half));
             }
             self.begins(*job, set, now);
             self.dues.at(now, half);
@@ -386,7 +409,7 @@ impl Watched {
     /// Of those who wait on and ask for the same as who begins nobody is due more.
     fn check_pick(
         &mut self,
-        job: JobId,
+        (job, among): (JobId, Among),
         outcome: &Outcome,
         (now, half): (Time, f64),
     ) -> Result<(), String> {
@@ -399,7 +422,8 @@ impl Watched {
             .iter()
             .filter(|(other, want)| {
                 let waits = !decided(other) && !self.held.contains_key(other);
-                waits && is_plain(want) && is_alike(first, want)
+                let is_meant = among == Among::All || holder(&want.owner) != holder(&first.owner);
+                waits && is_meant && is_plain(want) && is_alike(first, want)
             })
             .map(|(other, want)| (*other, want))
             .collect();

@@ -35,6 +35,8 @@ const MARGIN: f64 = 1000.0;
 #[derive(Default)]
 pub(super) struct Lesser {
     told: BTreeMap<JobId, Told>,
+    /// The starts that were promised then, also where they may have moved since.
+    promised: BTreeMap<JobId, Time>,
     judged: u64,
 }
 
@@ -78,6 +80,13 @@ impl Told {
     }
 }
 
+fn promised(one: &Explained) -> Option<(JobId, Time)> {
+    match Told::of(one).start {
+        Start::Promised(at) => Some((one.job, at)),
+        Start::Likely | Start::Unknown => None,
+    }
+}
+
 /// Where promises are kept, and whoever is due more may take them, however little.
 fn is_judged(policy: &Policy) -> bool {
     let queue = &policy.queue;
@@ -113,6 +122,13 @@ pub(super) fn for_good(text: &Arc<str>) -> Arc<str> {
             print(&policy).into()
         }
         Ok(_) | Err(_) => Arc::clone(text),
+    }
+}
+
+impl Lesser {
+    /// The start that one was promised in the last pass that was whole.
+    pub fn promised(&self, job: JobId) -> Option<Time> {
+        self.promised.get(&job).copied()
     }
 }
 
@@ -215,6 +231,8 @@ impl Watched {
             self.check_lesser_in(all, (&answer, outcome), (&known, &mut lesser))
         });
         self.tally.losses += lesser.judged;
+        let promised = answer.jobs.iter().filter_map(promised);
+        lesser.promised = promised.collect();
         self.lesser = lesser;
         checked
     }
