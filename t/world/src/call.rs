@@ -88,6 +88,8 @@ pub enum About {
     Usage,
     /// Why a job waits, or what an instance came to; whoever asked keeps the answer.
     Why,
+    /// A node that is dead, as long as nothing lives on it that nobody hears.
+    Dead(Rank),
     /// Something whose answer tells of no record.
     Other,
 }

@@ -139,6 +139,11 @@ impl Client {
         }
     }
 
+    /// It takes a call back that was not heard.
+    pub fn take_back(&mut self, matchtag: u64) {
+        self.calls.remove(&matchtag);
+    }
+
     /// Its connection stands: everything unanswered is asked again.
     pub fn connected(&mut self, nature: &mut Nature, pipe: PipeId) {
         self.link = Link::Up(pipe);

@@ -80,6 +80,13 @@ fn who_begins_again_behind_his_records_ends_by_them() {
     is_right(65_064, Shape::Queues);
 }
 
+/// An administrator's word on a machine that was off came half a minute late: it was on again, and cut off. What he
+/// would not say any more he takes back.
+#[test]
+fn who_calls_a_node_dead_takes_it_back_where_it_lives_again() {
+    is_right(83_258, Shape::Queues);
+}
+
 /// Who began was held to have been due what he was told while another job of his user ran, by a judge that had seen
 /// that one end.
 #[test]

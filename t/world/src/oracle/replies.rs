@@ -230,6 +230,7 @@ impl Replies {
             | About::Stream
             | About::Watch(_)
             | About::Why
+            | About::Dead(_)
             | About::Other => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use eddy_wire::time::Span;
 
 use super::{Holder, World};
 use crate::agent::Running;
+use crate::call::About;
 use crate::nature::{
     AgentTurn, ChildTurn, Delay, Happening, InstanceId, Life, Parcel, PostTurn, ShellTurn, Turn,
 };
@@ -162,6 +163,11 @@ impl World {
             Post::Hosted(..) => return self.hosted_brought(server, pipe, parcel),
             Post::Leader(id, _) => id,
         };
+        if let Parcel::FromClient(message, About::Dead(rank)) = &parcel
+            && !self.is_dead_still(*rank)
+        {
+            return self.take_back(*rank, message.matchtag);
+        }
         let (instance, nature) = (&mut self.instances[id.place()], &mut self.nature);
         match parcel {
             Parcel::FromClient(message, about) => {

@@ -14,7 +14,7 @@ use eddy_wire::update::Terms;
 use super::strike::Holder;
 use super::{ADMINISTRATOR, World};
 use crate::agent::{Agent, Running};
-use crate::call::{Call, key};
+use crate::call::{About, Call, key};
 use crate::clock::Machine;
 use crate::fault::{Fault, Gone, Holders, SiteFault};
 use crate::nature::{AgentTurn, Delay, Happening, ROOT};
@@ -111,7 +111,32 @@ impl World {
             Gone::Hangs => self.freeze_shell(machine, HANGS),
             Gone::Off(span) => self.switch_off(machine, span),
         }
-        self.call(ADMINISTRATOR, Call::dead_by_force(Rank(rank)));
+        self.nature.note(|| format!("rank {rank} is declared dead"));
+        let rank = Rank(rank);
+        let call = Call {
+            about: About::Dead(rank),
+            ..Call::dead_by_force(rank)
+        };
+        self.call(ADMINISTRATOR, call);
+    }
+
+    /// Whether who said that a rank is dead would say so still: it may have been long on its way, and
+    /// the machine is switched on again and cut off.
+    pub(super) fn is_dead_still(&self, rank: Rank) -> bool {
+        let root = &self.instances[ROOT.place()];
+        let head = root.leader.as_ref().and_then(|leader| leader.head());
+        let is_reached = head.is_some_and(|head| head.reached_ranks().contains(rank.0));
+        let shells = root.shells.values().map(|shell| &shell.seat);
+        let left = root.leftovers.values().map(|left| &left.seat);
+        let mut seats = shells.chain(left);
+        is_reached || !seats.any(|seat| seat.ranks.contains(rank.0))
+    }
+
+    /// Who said that a rank is dead takes that back before it is heard.
+    pub(super) fn take_back(&mut self, rank: Rank, matchtag: u64) {
+        self.nature
+            .note(|| format!("nobody says any more that rank {rank} is dead"));
+        self.clients[ADMINISTRATOR].take_back(matchtag);
     }
 
     /// Nothing on a machine lives on; its agent begins when it is switched on again.
