@@ -3,7 +3,7 @@
 //! A value is a record; what is read is durable. Watchers get each change once
 //! it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use eddy_broker::{Caller, Endpoint, Input, Module, Outbox, Reacts, Request};
@@ -12,7 +12,8 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::Seq;
 use eddy_wire::services::Service;
 use eddy_wire::services::kvs::{
-    self, Entry, KEY_BYTES_MAX, KEYS_MAX, KeyRequest, PutRequest, VALUE_BYTES_MAX,
+    self, DELETED_MAX, DeleteRequest, Entry, KEY_BYTES_MAX, KEYS_MAX, KeyRequest, PutRequest,
+    VALUE_BYTES_MAX,
 };
 use eddy_wire::time::Time;
 use serde_json::Value;
@@ -140,6 +141,13 @@ impl Kvs {
             out.reply(request.caller, &());
             return Ok(());
         }
+        if request.topic == kvs::Delete::TOPIC {
+            for key in self.deleted(request.parse()?)? {
+                out.append_own(now, Kind::Delete(key, Some(request.uid)));
+            }
+            out.reply(request.caller, &());
+            return Ok(());
+        }
         let KeyRequest { key } = request.parse()?;
         match request.topic.as_str() {
             kvs::List::TOPIC => {
@@ -163,16 +171,25 @@ impl Kvs {
                 out.part(request.caller, &self.entry(&key), Bytes::new());
                 self.watchers.push((request.caller, key));
             }
-            kvs::Delete::TOPIC => {
-                if !self.latest.contains_key(&key) {
-                    return Err(Refusal::not_found(format!("key: there is no `{key}`")));
-                }
-                out.append_own(now, Kind::Delete(key, Some(request.uid)));
-                out.reply(request.caller, &());
-            }
             other => unreachable!("the router sent `{other}` to kvs"),
         }
         Ok(())
+    }
+
+    /// The keys that are to be removed, each once, if all of them are there.
+    fn deleted(&self, asked: DeleteRequest) -> Result<BTreeSet<String>, Refusal> {
+        let count = asked.also.len() + 1;
+        if count > DELETED_MAX {
+            let text =
+                format!("also: {count} keys named; at most {DELETED_MAX} are removed at a time");
+            return Err(Refusal::new(Code::TooLarge, text));
+        }
+        let keys = std::iter::once(asked.key).chain(asked.also);
+        keys.map(|key| match self.latest.contains_key(&key) {
+            true => Ok(key),
+            false => Err(Refusal::not_found(format!("key: there is no `{key}`"))),
+        })
+        .collect()
     }
 
     fn check(&self, body: &PutRequest) -> Result<(), Refusal> {

@@ -53,3 +53,19 @@ fn ranges_of_jobs_that_are_none_are_refused_before_anything_is_done() {
     assert_eq!(i.exceptions(1), []);
     assert_eq!(i.signals(), []);
 }
+
+#[test]
+fn a_list_with_a_name_that_is_unknown_deletes_nothing() {
+    let mut i = Instance::with(2);
+    reserve(&mut i, 7200, "0-1");
+    i.call("kvs.put", &json!({"key": "r", "value": 1}));
+    for (topic, field) in [("reservation.delete", "name"), ("kvs.delete", "key")] {
+        let records = i.records.len();
+        let reply = i.call(topic, &json!({field: "r", "also": ["gone"]}));
+        assert!(reply.contains("`gone`"), "{topic}: {reply}");
+        assert_eq!(i.records.len(), records, "{topic}");
+        let reply = i.call(topic, &json!({field: "r", "also": ["r"]}));
+        assert_eq!(reply, "null", "{topic}");
+        assert_eq!(i.records.len(), records + 1, "{topic}");
+    }
+}

@@ -4,7 +4,6 @@
 //! and what is not UTF-8 is refused by place and value, since jobspecs and
 //! messages are JSON.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -33,13 +32,6 @@ pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
         return Err(ExitCode::from(USAGE));
     }
     parse_by::<C>(&mut command, &args).map_err(|error| refuse(&verb, &error))
-}
-
-/// What is given, each once where it comes first: what was taken away is not there to be taken away again.
-pub fn once<T: Clone + Ord>(mut given: Vec<T>) -> Vec<T> {
-    let mut seen = BTreeSet::new();
-    given.retain(|one| seen.insert(one.clone()));
-    given
 }
 
 /// The command with all its verbs and their options, for a line that was refused.

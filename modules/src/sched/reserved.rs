@@ -3,7 +3,7 @@
 //! Chooses the nodes of one that names a count, sees that no job would still run on them, and tells
 //! the planner. It looks at what is recorded as held; who waits is the planner's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Request, Volatile};
@@ -110,17 +110,27 @@ impl Sched {
                 out.reply(request.caller, &made);
             }
             _ => {
-                let DeleteRequest { name } = request.parse()?;
-                if self.reserved.all.get(name.as_str()).is_none() {
-                    return Err(Refusal::not_found(self.unknown(&name)));
+                for name in self.deleted(request.parse()?)? {
+                    let userid = request.uid;
+                    let kept = Kept::Deleted { name, userid };
+                    out.append_own(now, Kind::Reservation(Box::new(kept)));
                 }
-                let userid = request.uid;
-                let kept = Kept::Deleted { name, userid };
-                out.append_own(now, Kind::Reservation(Box::new(kept)));
                 out.reply(request.caller, &());
             }
         }
         Ok(())
+    }
+
+    /// Those that are to be deleted, each once, if all of them are there.
+    fn deleted(&self, asked: DeleteRequest) -> Result<BTreeSet<Name>, Refusal> {
+        let names = std::iter::once(asked.name).chain(asked.also);
+        let is_there = |name: &Name| self.reserved.all.get(name.as_str()).is_some();
+        names
+            .map(|name| match is_there(&name) {
+                true => Ok(name),
+                false => Err(Refusal::not_found(self.unknown(&name))),
+            })
+            .collect()
     }
 
     fn unknown(&self, name: &Name) -> String {

@@ -291,6 +291,14 @@ fn named_values_are_kept_watched_and_bounded() -> Tested {
         "{\"x\":1}\ntext"
     );
     assert_eq!(instance.ok(&["kvs", "list", "a."])?, "a.b\na.c");
+    // All that are named or none.
+    let mixed = instance.run(&["kvs", "delete", "a.c", "a.d"])?;
+    assert!(
+        mixed.refusal()?.contains("there is no `a.d`"),
+        "{}",
+        mixed.err
+    );
+    assert_eq!(instance.ok(&["kvs", "list", "a."])?, "a.b\na.c");
     instance.ok(&["kvs", "delete", "a.c", "a.c"])?;
     let gone = instance.run(&["kvs", "get", "a.c"])?;
     assert!(gone.refusal()?.contains("a.c"), "{}", gone.err);

@@ -48,6 +48,13 @@ fn a_reservation_for_accounts_is_for_their_jobs_and_those_of_accounts_under_them
     let under = instance.submit_started(&of("physics"))?;
     assert_eq!(instance.row(&under)?["nodelist"], "fake0");
     assert_eq!(instance.row(&waits)?["state"], "SCHED");
+    // All that are named or none.
+    let mixed = instance.run(&["reservation", "delete", "lab", "gone"])?;
+    assert!(
+        mixed.refusal()?.contains("`gone` given, there are lab"),
+        "{}",
+        mixed.err
+    );
     instance.ok(&["reservation", "delete", "lab", "lab"])?;
     assert_eq!(
         instance.json(&["reservation", "list", "--json"])?,

@@ -224,6 +224,7 @@ pub fn request(data: &[u8]) {
     stable::<resource::DeadRequest>(data);
     stable::<kvs::PutRequest>(data);
     stable::<kvs::KeyRequest>(data);
+    stable::<kvs::DeleteRequest>(data);
     stable::<instance::StreamRequest>(data);
     stable::<instance::CommitsRequest>(data);
     stable::<instance::ShutdownRequest>(data);

@@ -339,8 +339,11 @@ impl Call {
 
     /// Remove a value.
     pub fn delete(key: &str) -> Call {
-        let key = key.to_owned();
-        Call::new::<kvs::Delete>(About::Other, &kvs::KeyRequest { key })
+        let request = kvs::DeleteRequest {
+            key: key.to_owned(),
+            also: Vec::new(),
+        };
+        Call::new::<kvs::Delete>(About::Other, &request)
     }
 
     /// Ask for a value.
@@ -406,8 +409,11 @@ impl Call {
 
     /// Keep them no more.
     pub fn unreserve(name: &str) -> Call {
-        let name = name.parse().expect("a name");
-        Call::new::<reservation::Delete>(About::Other, &reservation::DeleteRequest { name })
+        let request = reservation::DeleteRequest {
+            name: name.parse().expect("a name"),
+            also: Vec::new(),
+        };
+        Call::new::<reservation::Delete>(About::Other, &request)
     }
 
     /// How much of pools is in use.

@@ -5,10 +5,9 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use eddy_client::ValueFeed;
-use eddy_wire::services::kvs::{Delete, Get, KeyRequest, List, Put, PutRequest};
+use eddy_wire::services::kvs::{Delete, DeleteRequest, Get, KeyRequest, List, Put, PutRequest};
 use serde_json::Value;
 
-use crate::arguments::once;
 use crate::number::{ANY, number};
 use crate::output;
 use crate::request::json_or_text;
@@ -43,7 +42,7 @@ enum Verb {
         #[arg(required = true, value_name = "KEY")]
         keys: Vec<String>,
     },
-    /// Remove values
+    /// Remove values, all that are named or none
     Delete {
         /// Names of values
         #[arg(required = true, value_name = "KEY")]
@@ -94,9 +93,9 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 }
             }
             Verb::Delete { keys } => {
-                for key in once(keys) {
-                    client.call::<Delete>(&KeyRequest { key }).await?;
-                }
+                let (key, also) = keys.split_first().expect("one is required");
+                let (key, also) = (key.clone(), also.to_vec());
+                client.call::<Delete>(&DeleteRequest { key, also }).await?;
             }
             Verb::List { prefix, json } => {
                 let keys = client.call::<List>(&KeyRequest { key: prefix }).await?;

@@ -10,7 +10,6 @@ use eddy_wire::services::reservation::{
 use eddy_wire::time::{Span, Time};
 use serde_json::{Value, json};
 
-use crate::arguments::once;
 use crate::names::Users;
 use crate::number::number;
 use crate::session::Global;
@@ -55,7 +54,8 @@ enum Verb {
         #[arg(short = 'n', long = "no-header")]
         no_header: bool,
     },
-    /// End reservations before their time: what runs goes on, jobs that wait for them are ended
+    /// End reservations before their time, all that are named or none: what runs goes on, jobs that
+    /// wait for them are ended
     Delete {
         /// Which
         #[arg(value_name = "NAME", required = true)]
@@ -119,9 +119,9 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 }
             }
             Verb::Delete { names } => {
-                for name in once(names) {
-                    client.call::<Delete>(&DeleteRequest { name }).await?;
-                }
+                let (name, also) = names.split_first().expect("one is required");
+                let (name, also) = (name.clone(), also.to_vec());
+                client.call::<Delete>(&DeleteRequest { name, also }).await?;
             }
         }
         Ok(0)

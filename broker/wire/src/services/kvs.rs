@@ -13,14 +13,16 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 pub const KEY_BYTES_MAX: usize = 1024;
 /// Most keys of an instance.
 pub const KEYS_MAX: usize = 1_000_000;
+/// Most keys that one request removes: each is a record of the same commit.
+pub const DELETED_MAX: usize = 10_000;
 
 service!(
     /// Set a value; answered once it is durable.
     Put, "kvs.put", Roles::OWNER.or(Roles::ADMIN), PutRequest => ()
 );
 service!(
-    /// Remove a value.
-    Delete, "kvs.delete", Roles::OWNER.or(Roles::ADMIN), KeyRequest => ()
+    /// Remove values, all that are named or none.
+    Delete, "kvs.delete", Roles::OWNER.or(Roles::ADMIN), DeleteRequest => ()
 );
 service!(
     /// One value.
@@ -51,6 +53,17 @@ pub struct PutRequest {
 pub struct KeyRequest {
     /// Name: dotted words.
     pub key: String,
+}
+
+/// What [`Delete`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteRequest {
+    /// Name: dotted words.
+    pub key: String,
+    /// And what with it: all of them or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
 }
 
 /// A value as it stands.

@@ -70,6 +70,9 @@ pub enum Running {
 pub struct DeleteRequest {
     /// Which.
     pub name: Name,
+    /// And which with it: all of them or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Name>,
 }
 
 /// One reservation.
