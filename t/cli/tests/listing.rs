@@ -291,6 +291,9 @@ fn named_values_are_kept_watched_and_bounded() -> Tested {
         "{\"x\":1}\ntext"
     );
     assert_eq!(instance.ok(&["kvs", "list", "a."])?, "a.b\na.c");
+    let unread = instance.run(&["kvs", "put", "a.d=1", "a.e"])?;
+    assert!(unread.refusal()?.contains("`a.e` has no `=`"));
+    assert_eq!(instance.ok(&["kvs", "list", "a."])?, "a.b\na.c");
     // All that are named or none.
     let mixed = instance.run(&["kvs", "delete", "a.c", "a.d"])?;
     assert!(

@@ -72,14 +72,9 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     global.session(async |client| {
         match args.verb {
             Verb::Put { pairs } => {
-                for pair in pairs {
-                    let (key, value) = pair
-                        .split_once('=')
-                        .with_context(|| format!("`{pair}` has no `=`"))?;
-                    let request = PutRequest {
-                        key: key.to_owned(),
-                        value: json_or_text(value),
-                    };
+                // All are read before the first is set.
+                let puts = pairs.iter().map(|pair| put(pair));
+                for request in puts.collect::<anyhow::Result<Vec<_>>>()? {
                     client.call::<Put>(&request).await?;
                 }
             }
@@ -120,6 +115,16 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             }
         }
         Ok(0)
+    })
+}
+
+fn put(pair: &str) -> anyhow::Result<PutRequest> {
+    let (key, value) = pair
+        .split_once('=')
+        .with_context(|| format!("`{pair}` has no `=`"))?;
+    Ok(PutRequest {
+        key: key.to_owned(),
+        value: json_or_text(value),
     })
 }
 
