@@ -68,4 +68,7 @@ fn a_list_with_a_name_that_is_unknown_deletes_nothing() {
         assert_eq!(reply, "null", "{topic}");
         assert_eq!(i.records.len(), records + 1, "{topic}");
     }
+    let many = vec!["r"; 10_000];
+    let reply = i.call("kvs.delete", &json!({"key": "r", "also": many}));
+    assert!(reply.contains("10001 keys named; at most 10000"), "{reply}");
 }
