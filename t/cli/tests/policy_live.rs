@@ -1,5 +1,7 @@
 //! A policy that a running instance obeys, and another that is set while jobs wait.
 
+use std::time::{Duration, Instant};
+
 use eddy_cli_tests::instance::Instance;
 use serde_json::{Value, json};
 
@@ -254,6 +256,54 @@ fn accounts_take_turns_and_a_rate_lets_the_next_start_in_time() -> Tested {
     };
     let apart = at(&second)? - at(&first)?;
     assert!((1.9..30.0).contains(&apart), "{apart}");
+    Ok(())
+}
+
+/// With tasks of its own: what narrow ones leave is never enough for a wide one, until that is kept for it.
+#[test]
+fn a_wide_job_under_narrow_ones_is_promised_a_start_after_so_long_and_begins() -> Tested {
+    let instance = Instance::start(&["--cores=2", "-S", "policy.preset=armada"])?;
+    let mut gate = instance.place.fifo("gate")?;
+    let script = ["sh", "-c", "read line <gate"];
+    let narrow = || instance.submit(&[&["-c1", "-t10m"], &script[..]].concat());
+    let runs = [narrow()?, narrow()?];
+    for job in &runs {
+        instance.event(job, "start")?;
+    }
+    let wide = instance.submit(&["-c2", "-t10m", "true"])?;
+    let passes = narrow()?;
+    gate.let_go(1)?;
+    instance.event(&passes, "start")?;
+    assert_eq!(why(&instance, &wide)?["start"]["basis"], "forecast");
+
+    let bound = "policy.queue.reserve_after=1s";
+    instance.ok(&["config", "set", bound])?;
+    let begun = Instant::now();
+    let start = loop {
+        let start = why(&instance, &wide)?["start"].take();
+        if start["basis"] == "promise" {
+            break start;
+        }
+        let waited = begun.elapsed();
+        anyhow::ensure!(waited < Duration::from_secs(20), "no promise: {start}");
+    };
+    let waits = narrow()?;
+    gate.let_go(1)?;
+    // A core is free, and whoever is over in time has it.
+    let short = instance.submit(&["-c1", "-t1m", "true"])?;
+    assert_eq!(instance.code(&short)?, 0);
+    let told = instance.ok(&["why", &waits])?;
+    let delays = format!("would delay job {wide}, which starts by");
+    assert!(told.contains(&delays), "{told}");
+    assert_eq!(instance.row(&wide)?["state"], "SCHED");
+    gate.let_go(1)?;
+    assert_eq!(instance.code(&wide)?, 0);
+    let began = instance.row(&wide)?["t_alloc"].as_f64();
+    assert!(began.is_some() && began <= start["latest"].as_f64());
+    instance.event(&waits, "start")?;
+    assert!(instance.row(&waits)?["t_alloc"].as_f64() > began);
+    gate.let_go(1)?;
+    assert_eq!(instance.code(&waits)?, 0);
     Ok(())
 }
 
