@@ -1,5 +1,7 @@
 //! What decides when a job may start, with real processes: other jobs, times, names, arrays, holds.
 
+use std::time::Instant;
+
 use anyhow::Context;
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::program;
@@ -309,5 +311,45 @@ fn copies_are_named_by_the_id_of_any_of_them() -> Tested {
         let refused = instance.run(&["cancel", &wrong])?;
         assert!(refused.refusal()?.contains(why), "{}", refused.err);
     }
+    Ok(())
+}
+
+#[test]
+fn a_job_takes_the_time_that_is_left_if_it_says_so_and_is_refused_otherwise() -> Tested {
+    let root = Instance::start(&["--cores=1"])?;
+    let mut gate = root.place.fifo("gate")?;
+    let inside = root.ok(&["alloc", "-n1", "-t10m", "--bg"])?;
+    let at = |words: &[&str]| root.run(&[&["--at", &inside], words].concat());
+    let ok = |words: &[&str]| Ok::<_, anyhow::Error>(at(words)?.ok()?.trim_end().to_owned());
+    let refused = at(&["submit", "-t20m", "true"])?;
+    let line = refused.refusal()?;
+    let given = "attributes.system.duration: 1200.000000 s given";
+    let left = line
+        .strip_prefix(&format!("eddy submit: {given}, this instance has "))
+        .and_then(|rest| rest.strip_suffix(" s left for jobs"));
+    let left: f64 = left.with_context(|| line.to_owned())?.parse()?;
+    // The last five seconds are to end its jobs in.
+    assert!((500.0..=595.0).contains(&left), "{left}");
+    let script = ["sh", "-c", "read line <gate"];
+    let takes = ok(&[&["submit", "-t20m", "--fit-remaining"], &script[..]].concat())?;
+    let rows: Value = serde_json::from_str(&ok(&["jobs", "--json", &takes])?)?;
+    let limit = rows[0]["duration"].as_f64();
+    let is_cut = |limit| (500.0..=left).contains(&limit);
+    assert!(limit.is_some_and(is_cut), "{rows} {left}");
+
+    // Who asked for less has waited until that is too much.
+    let waits = ok(&["submit", "-t5m", "true"])?;
+    root.ok(&["update", &inside, "duration=4m"])?;
+    let late = "reason: would not have ended when the instance ends its last jobs, at ";
+    let begun = Instant::now();
+    while !ok(&["why", &waits])?.contains(late) {
+        anyhow::ensure!(begun.elapsed() < LIMIT, "it does not hear when it ends");
+    }
+    gate.let_go(1)?;
+    assert_eq!(at(&["job", "status", &takes])?.code, 0);
+    assert!(ok(&["why", &waits])?.contains(late), "a core is free");
+    ok(&["update", &waits, "duration=1m"])?;
+    assert_eq!(at(&["job", "status", &waits])?.code, 0);
+    root.ok(&["shutdown", &inside])?;
     Ok(())
 }
