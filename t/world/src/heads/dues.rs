@@ -5,9 +5,9 @@
 //! `fair_share` of the preset `flux`: only those are compared who have something that waits. The planner is asked with
 //! each pass what it reckons. Of those who ask for the same in the same place nobody begins who is due less than one
 //! who waits on: so with two who wait and room for both, one does not get everything. Who was promised a later start
-//! is held against those alone for whom another pays: what comes free is offered in the order of promises, and may be of
-//! use to a later one alone, as in a gap that ends with its own promise. After another policy all is reckoned anew by
-//! that, as the planner is told to. Nodes that are not there for all are not reckoned here.
+//! is held against those alone for whom another pays: what comes free is offered in the order of promises, and may be
+//! of use to a later one alone, as in a gap that ends with its own promise. After another policy all is reckoned anew
+//! by that, as the planner is told to. Nodes that are not there for all are not reckoned here.
 
 mod tree;
 
