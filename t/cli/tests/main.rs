@@ -25,6 +25,7 @@ mod leader_place;
 mod listing;
 mod misnamed;
 mod nest;
+mod order;
 mod passes;
 mod policy;
 mod policy_live;
