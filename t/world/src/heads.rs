@@ -272,6 +272,7 @@ impl Watched {
         let mut outcome = self.planner.plan(now, steps);
         self.planned = now;
         let kept = self.check_kept(&mut outcome, now);
+        // By what was promised before this pass.
         let hastened = self.hastened(&outcome, now);
         let lesser = self.check_lesser(&mut outcome, now);
         let dues = self.check_dues(&mut outcome, &hastened, now);

@@ -67,10 +67,8 @@ enum Tariff {
     Unknown,
     /// That of this policy.
     One,
-    /// Also that of another.
+    /// Another's, until it is reckoned anew.
     Many,
-    /// That of this policy, by which all was reckoned anew.
-    Anew,
 }
 
 /// What somebody had until a time, in core-seconds that fade, and has.
@@ -148,7 +146,7 @@ impl Dues {
             Delta::Policy(_) => {
                 self.tariff = match self.tariff {
                     Tariff::Unknown => Tariff::Unknown,
-                    Tariff::One | Tariff::Many | Tariff::Anew => Tariff::Many,
+                    Tariff::One | Tariff::Many => Tariff::Many,
                 }
             }
             _ => {}
@@ -172,7 +170,7 @@ impl Dues {
         };
         self.news = self.runs.values().map(began).collect();
         self.was(past);
-        self.tariff = Tariff::Anew;
+        self.tariff = Tariff::One;
     }
 
     fn held(&mut self, job: JobId, owner: &Owner, set: &Arc<ResourceSet>) {

@@ -80,6 +80,7 @@ impl Told {
     }
 }
 
+/// Whose start is promised, and when that is.
 fn promised(one: &Explained) -> Option<(JobId, Time)> {
     match Told::of(one).start {
         Start::Promised(at) => Some((one.job, at)),
