@@ -1,7 +1,7 @@
 //! The order of those who wait, made anew as time passes and usage changes.
 //!
 //! Called by the planner before a pass, and within one where each start weighs on
-//! the next pick. Whoever holds a promise that stays keeps his turn.
+//! the next pick. Whoever holds a promise that stays is lined up with the others: only what he is promised stays.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ impl Lined {
 
 impl Planner {
     /// Makes the order of those who wait anew if it may not be true any more: by time, by what
-    /// was used. Whoever has a promise that stays keeps his turn.
+    /// was used.
     pub(super) fn reline(&mut self, now: Time) {
         self.lined.at(now);
         let rest = now - self.lined.at;
@@ -212,16 +212,13 @@ impl Planner {
         let fetch = |turn: &Turn| rows.fetch(turn);
         let anew = |turn: &Turn, fetched| rows.anew(turn, fetched, turns);
         self.agenda.rekey(fetch, anew);
-        if !self.keeps() {
-            let anew = |turn: &Turn| anew(turn, fetch(turn));
-            self.agenda.rekey_booked(&mut self.occupancy, anew);
-        }
-        let apart = self.apart();
+        let anew = |turn: &Turn| anew(turn, fetch(turn));
+        self.agenda.rekey_booked(&mut self.occupancy, anew);
+        let claims: Vec<Turn> = self.out_of_line().collect();
+        let apart = self.rows.apart(claims.iter());
         self.rows.stand(&self.turns, &apart);
         let rows = &self.rows;
-        if !self.keeps() {
-            self.agenda.follow_booked(|turn| rows.current(turn));
-        }
+        self.agenda.follow_booked(|turn| rows.current(turn));
         self.agenda.follow(|turn| rows.current(turn));
         for turn in self.rows.risen(&self.turns) {
             let (entry, limit) = self.entry_of(turn.job);
@@ -229,12 +226,11 @@ impl Planner {
         }
     }
 
-    /// Those who keep their turn by a promise that stays, and those for whom others end.
+    /// Those who have a promise, and those for whom others end.
     fn apart(&self) -> Apart {
         let claims: Vec<Turn> = self.out_of_line().collect();
-        let kept = self.agenda.bookings().map(|(turn, _)| turn);
-        let kept = kept.filter(|_| self.keeps());
-        self.rows.apart(kept.chain(&claims))
+        let promised = self.agenda.bookings().map(|(turn, _)| turn);
+        self.rows.apart(promised.chain(&claims))
     }
 
     /// The same at the table.

@@ -161,6 +161,35 @@ fn a_promise_is_given_up_for_who_came_later_and_is_due_more() {
     assert!(!promised("1"));
 }
 
+/// Two who are due the same, each promised a start: who has waited longer is first as long as they wait, however long
+/// after it came each was promised that.
+#[test]
+fn who_has_promises_are_in_the_order_of_what_they_are_due_now() {
+    let mut planner = planner("preset = \"flux\"", 1);
+    planner.apply(Delta::Want(JobId(1), want(1, 16)));
+    assert_eq!(starts(&mut planner, NOW, |_| 1), [1]);
+    let came = |user: u32, seconds: i64| {
+        let at = Time(NOW.0 + seconds * MICROS);
+        let want = Want {
+            submitted: at,
+            eligible: at,
+            ..want(user, 16)
+        };
+        (want, at)
+    };
+    let (second, at) = came(2, 0);
+    planner.apply(Delta::Want(JobId(2), second));
+    assert!(starts(&mut planner, at, |_| 1).is_empty());
+    let (third, at) = came(3, 1);
+    planner.apply(Delta::Want(JobId(3), third));
+    let later = Time(at.0 + 60 * MICROS);
+    assert!(starts(&mut planner, later, |_| 1).is_empty());
+    let ahead = [2, 3].map(|job| explained_at(&mut planner, job, later).ahead);
+    assert_eq!(ahead, [0, 1]);
+    planner.apply(Delta::Freed(JobId(1)));
+    assert_eq!(starts(&mut planner, later, |_| 1), [2]);
+}
+
 #[test]
 fn a_promise_is_given_up_for_who_goes_before_every_value() {
     for margin in ["0", "1"] {

@@ -100,7 +100,7 @@ pub enum Rule {
     OrderUnheard,
     /// What is promised for good is promised anew in each pass.
     PromisesAnew,
-    /// Whoever is due most loses what he is promised when somebody ends.
+    /// Whoever is due most loses what he is promised when somebody comes.
     PromiseDropped,
     /// What was used under another policy weighs as it did then.
     PastUnheard,

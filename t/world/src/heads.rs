@@ -186,7 +186,7 @@ impl Watched {
         self.dues.note(&delta, &self.wants);
         self.note(&delta);
         told.into_iter().for_each(|told| self.planner.apply(told));
-        if matches!(delta, Delta::Freed(_)) && breaks(Rule::PromiseDropped) {
+        if matches!(delta, Delta::Want(..)) && breaks(Rule::PromiseDropped) {
             self.drop_promise();
         }
     }

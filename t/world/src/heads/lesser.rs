@@ -134,7 +134,8 @@ impl Lesser {
 }
 
 impl Watched {
-    /// The rule broken: whoever is due most is as if he came now, and what he was promised is lost.
+    /// The rule broken: whoever is due most is taken for one who may run for ever, so that others, who are due less,
+    /// keep him from what he was promised. Merely to come anew costs him nothing: he is the first to be planned.
     pub(super) fn drop_promise(&mut self) {
         let promised = self.lesser.told.iter();
         let promised = promised.filter(|(_, told)| matches!(told.start, Start::Promised(_)));
@@ -143,7 +144,8 @@ impl Watched {
             let mut queues = self.queues();
             queues.find_map(|queue| Some((*job, queue.wants.get(job)?.clone())))
         });
-        if let Some((job, want)) = want {
+        if let Some((job, mut want)) = want {
+            want.request.duration = None;
             self.planner.apply(Delta::Unwant(job));
             self.planner.apply(Delta::Want(job, want));
         }
