@@ -89,7 +89,7 @@ pub struct Args {
     /// Those of an instance that is over are not among them: eddy --at ID jobs -a shows them. Every
     /// other that can be asked is; one that cannot is named on standard error and makes the
     /// exit code 1. Instances of other users, which may not be asked, are named there, too, and change no exit
-    /// code. Without -c the first 1000 jobs are shown. No ids can be given.
+    /// code. Without -c the first 1000 jobs are shown; instances behind them are not asked. No ids can be given.
     #[arg(short = 'R', long, conflicts_with = "ids")]
     recursive: bool,
     /// Show ids with the path of their instance, as 905/3

@@ -47,10 +47,23 @@ struct Part {
     children: BTreeMap<JobId, ChildRow>,
     /// Why it has none.
     why: Option<String>,
+    /// Whether its rows are not here since those of others before it are as many as are shown.
+    skipped: bool,
     /// Whether it may be asked.
     whose: Whose,
     /// What was named that nothing in it has.
     unknown: Option<String>,
+}
+
+impl Part {
+    /// The paths of the declared instances in it, to which jobs were passed.
+    fn queues(&self) -> impl Iterator<Item = String> {
+        let declared = self.children.values().filter(|row| row.declared);
+        declared.map(|row| match self.path.as_str() {
+            "" => row.job.to_string(),
+            path => format!("{path}/{}", row.job),
+        })
+    }
 }
 
 /// Lists them.
@@ -73,7 +86,11 @@ pub async fn run(global: &Global, client: Client, args: &Args, users: Users) -> 
     let root = tree.place.clone();
     let mut asked = Vec::new();
     flatten(&tree, &root, &mut asked);
-    let mut parts = gathered(asked, question).await;
+    let enough = match args.stats {
+        true => usize::MAX,
+        false => limit,
+    };
+    let mut parts = gathered(asked, question, enough).await;
     if let Some(unknown) = unknown_to_all(&parts) {
         bail!(unknown);
     }
@@ -100,8 +117,13 @@ pub async fn run(global: &Global, client: Client, args: &Args, users: Users) -> 
     }
     if all > limit {
         let more = all - limit;
+        let beside = match parts.iter().filter(|part| part.skipped).count() {
+            0 => String::new(),
+            1 => " (one instance was not asked)".to_owned(),
+            count => format!(" ({count} instances were not asked)"),
+        };
         eprintln!(
-            "eddy jobs: {limit} jobs are shown and at least {more} more are not: -c 0 shows all"
+            "eddy jobs: {limit} jobs are shown and at least {more} more are not{beside}: -c 0 shows all"
         );
     }
     let code = if failed { output::FAILED } else { 0 };
@@ -170,12 +192,7 @@ fn flatten(branch: &Branch, root: &str, all: &mut Vec<(String, Branch)>) {
 fn tell_once(parts: &mut [Part]) {
     let mut theirs: Vec<(String, usize)> = Vec::new();
     for (parent, part) in parts.iter().enumerate() {
-        let declared = part.children.values().filter(|row| !row.queues.is_empty());
-        let paths = declared.map(|row| match part.path.as_str() {
-            "" => row.job.to_string(),
-            path => format!("{path}/{}", row.job),
-        });
-        theirs.extend(paths.map(|path| (path, parent)));
+        theirs.extend(part.queues().map(|path| (path, parent)));
     }
     for (path, parent) in theirs {
         let ids: BTreeSet<JobId> = parts[parent].rows.iter().map(|row| row.id).collect();
@@ -198,10 +215,16 @@ fn unknown_to_all(parts: &[Part]) -> Option<String> {
     first.filter(|_| !parts.iter().any(is_known))
 }
 
-async fn gathered(asked: Vec<(String, Branch)>, question: Question) -> Vec<Part> {
+/// The rows of these. Once those of the first of them are more than `enough`, the others are not asked any more: what
+/// nobody is shown is most of what there is.
+async fn gathered(asked: Vec<(String, Branch)>, question: Question, enough: usize) -> Vec<Part> {
     let question = Arc::new(question);
     let permits = Arc::new(Semaphore::new(ASKED_MAX));
     let mut work = JoinSet::new();
+    let mut parts: Vec<Part> = asked
+        .iter()
+        .map(|(path, branch)| skipped(path, branch))
+        .collect();
     for (at, (path, branch)) in asked.into_iter().enumerate() {
         let (question, permits) = (Arc::clone(&question), Arc::clone(&permits));
         work.spawn(async move {
@@ -209,23 +232,65 @@ async fn gathered(asked: Vec<(String, Branch)>, question: Question) -> Vec<Part>
             (at, part(path, &branch, &question).await)
         });
     }
-    let mut parts = work.join_all().await;
-    parts.sort_by_key(|(at, _)| *at);
-    parts.into_iter().map(|(_, part)| part).collect()
+    let mut first = First::default();
+    while let Some(done) = work.join_next().await {
+        let (at, part) = done.expect("no question panics");
+        parts[at] = part;
+        first.advance(&parts);
+        if first.rows > enough {
+            break;
+        }
+    }
+    parts
 }
 
-async fn part(path: String, branch: &Branch, question: &Question) -> Part {
-    let mut part = Part {
-        path,
+/// How far the first instances have all answered.
+#[derive(Default)]
+struct First {
+    /// So many have.
+    parts: usize,
+    /// Their rows, without those of queue instances, which their parents may tell, too.
+    rows: usize,
+    /// The paths of queue instances in them.
+    queues: BTreeSet<String>,
+}
+
+impl First {
+    fn advance(&mut self, parts: &[Part]) {
+        let more = parts.iter().skip(self.parts);
+        for part in more.take_while(|part| !part.skipped) {
+            self.parts += 1;
+            self.queues.extend(part.queues());
+            if !self.queues.contains(&part.path) {
+                self.rows += part.rows.len();
+            }
+        }
+    }
+}
+
+/// One that was not asked yet.
+fn skipped(path: &str, branch: &Branch) -> Part {
+    Part {
+        path: path.to_owned(),
         title: title(branch),
         rows: Vec::new(),
         children: BTreeMap::new(),
         why: branch.why.clone(),
+        skipped: place(branch).is_some(),
         whose: branch.whose,
         unknown: None,
-    };
-    // One that waits or begins has no jobs yet.
-    let Some(uri) = branch.uri.as_ref().filter(|_| branch.reached) else {
+    }
+}
+
+/// Where it is asked; one that waits or begins has no jobs yet.
+fn place(branch: &Branch) -> Option<&String> {
+    branch.uri.as_ref().filter(|_| branch.reached)
+}
+
+async fn part(path: String, branch: &Branch, question: &Question) -> Part {
+    let mut part = skipped(&path, branch);
+    part.skipped = false;
+    let Some(uri) = place(branch) else {
         return part;
     };
     let asked = tokio::time::timeout(ANSWER, async {
@@ -316,4 +381,74 @@ fn as_table(parts: Vec<Part>, args: &Args, users: Users) -> anyhow::Result<()> {
         Some(table) => table.write(&mut output::stdout())?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::services::child::{Stage, Summary};
+
+    use super::*;
+    use crate::field::tests::row;
+
+    fn part(path: &str, rows: usize) -> Part {
+        Part {
+            path: path.to_owned(),
+            title: path.to_owned(),
+            rows: vec![row(); rows],
+            children: BTreeMap::new(),
+            why: None,
+            skipped: false,
+            whose: Whose::Open,
+            unknown: None,
+        }
+    }
+
+    fn not_asked(path: &str) -> Part {
+        Part {
+            skipped: true,
+            ..part(path, 0)
+        }
+    }
+
+    fn queue_instance(job: u64) -> (JobId, ChildRow) {
+        let row = ChildRow {
+            job: JobId(job),
+            name: "batch".to_owned(),
+            instance: None,
+            uri: None,
+            statedir: None,
+            stage: Stage::Serving,
+            nnodes: 1,
+            ncores: 1,
+            queues: vec!["batch".to_owned()],
+            declared: true,
+            until: None,
+            summary: Summary::default(),
+        };
+        (JobId(job), row)
+    }
+
+    #[test]
+    fn only_those_before_one_that_did_not_answer_yet_count() {
+        let mut parts = vec![not_asked(""), part("1", 5), not_asked("2"), part("3", 2)];
+        let mut first = First::default();
+        first.advance(&parts);
+        assert_eq!((first.parts, first.rows), (0, 0));
+        parts[0] = part("", 2);
+        first.advance(&parts);
+        assert_eq!((first.parts, first.rows), (2, 7));
+        parts[2] = part("2", 1);
+        first.advance(&parts);
+        assert_eq!((first.parts, first.rows), (4, 10));
+    }
+
+    /// Its parent has told of some of them.
+    #[test]
+    fn rows_of_a_queue_instance_are_not_counted() {
+        let mut root = part("", 2);
+        root.children = [queue_instance(1)].into();
+        let mut first = First::default();
+        first.advance(&[root, part("1", 5), part("1/4", 3), part("2", 1)]);
+        assert_eq!((first.parts, first.rows), (4, 6));
+    }
 }
