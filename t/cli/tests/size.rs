@@ -202,6 +202,28 @@ fn a_node_that_is_put_back_while_its_removal_waits_stays() -> Tested {
 }
 
 #[test]
+fn a_removal_waits_for_the_node_and_not_for_who_was_there() -> Tested {
+    let instance = four()?;
+    let inner = instance.ok(&["alloc", "--bg", "-N2", "-n2", "-x", "--requires=rank:2-3"])?;
+    let inner = inner.trim();
+    let removal = instance.begin(&["resource", "remove", "--drain", "3"])?;
+    removal.prints("waiting for")?;
+    instance.ok(&["--at", inner, "grant", "release", "1"])?;
+    assert_eq!(removal.wait()?.code, 0);
+    assert_eq!(instance.row(inner)?["state"], json!("RUN"));
+    let job = instance.submit_started(&["--requires=rank:1-2", "--requeue", "sleep", "3000"])?;
+    let on = instance.row(&job)?["nodelist"].clone();
+    let removal = instance.begin(&["resource", "remove", "--drain", "1"])?;
+    removal.prints("waiting for")?;
+    instance.ok(&["cancel", inner])?;
+    instance.ok(&["job", "requeue", &job])?;
+    assert_eq!(removal.wait()?.code, 0);
+    assert_ne!(instance.row(&job)?["nodelist"], on);
+    instance.ok(&["cancel", &job])?;
+    instance.shut_down()
+}
+
+#[test]
 fn nodes_are_drained_by_rank_and_by_host() -> Tested {
     let instance = four()?;
     let hosts = instance.ok(&["run", "-N4", "-n4", "sh", "-c", "echo $EDDY_TASK_RANK"])?;

@@ -146,7 +146,7 @@ pub fn whose(user: Option<&str>) -> anyhow::Result<Scope> {
     })
 }
 
-/// The jobs that are declared instances, which serve queues.
+/// The jobs that are declared instances, also those that no queue leads to.
 pub async fn declared(client: &Client) -> anyhow::Result<BTreeSet<JobId>> {
     Ok(serving(client)
         .await?
@@ -158,8 +158,8 @@ pub async fn declared(client: &Client) -> anyhow::Result<BTreeSet<JobId>> {
 /// The same with their names.
 async fn serving(client: &Client) -> anyhow::Result<Vec<(JobId, String)>> {
     let rows = client.call::<Children>(&ChildrenRequest::default()).await?;
-    let serves = rows.into_iter().filter(|row| !row.queues.is_empty());
-    Ok(serves.map(|row| (row.job, row.name)).collect())
+    let declared = rows.into_iter().filter(|row| row.declared);
+    Ok(declared.map(|row| (row.job, row.name)).collect())
 }
 
 /// Several jobs without the declared instances among them, and these: only a number alone means one.

@@ -107,7 +107,9 @@ pub async fn remove(
             ),
             Jobs::End => {
                 output::lines([format!("{on}: drained; waiting for {}", named(&holders))])?;
-                until_over(client, JobSet::of(holders)).await?;
+                for job in holders {
+                    until_left(client, &on, job).await?;
+                }
             }
             Jobs::Cancelled => end(client, &ranks, &on, &holders).await?,
         }
@@ -160,12 +162,15 @@ async fn end(
     Ok(())
 }
 
-/// Waits until a job has nothing there any more: an instance goes on without.
+/// Waits until a job has nothing there any more: it ends, begins anew elsewhere, or an instance goes on without.
 async fn until_left(client: &Client, on: &Hostlist, job: JobId) -> anyhow::Result<()> {
     let mut feed = EventFeed::following(client, job)?;
     while let Some(lines) = feed.next().await? {
-        let mut changes = lines.iter();
-        if !changes.any(|line| line.name == "grant-changed") {
+        let named = |name| lines.iter().any(|line| line.name == name);
+        if named("clean") {
+            return Ok(());
+        }
+        if !["grant-changed", "free", "requeue"].into_iter().any(named) {
             continue;
         }
         let there = there(client, on).await?;
