@@ -6,7 +6,7 @@
 
 use eddy_wire::idset::Idset;
 use eddy_wire::plan::{Reason, Stay};
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 use super::{Ask, Occupancy};
 
@@ -23,13 +23,14 @@ impl Occupancy {
         &self.closures.stay
     }
 
-    /// Why one that began then would not have ended in time, wherever that were.
+    /// Why one that began then would not have ended in time, wherever that were. Who takes what time is left begins
+    /// before the end.
     pub(super) fn outlasts(&self, ask: &Ask, from: Time) -> Option<Reason> {
         let Stay { end, goes } = self.stay();
         if end.is_none() && goes.is_empty() {
             return None;
         }
-        let over = from.after(ask.lasts()?);
+        let over = from.after(ask.lasts().unwrap_or(Span(1)));
         if let Some(end) = end.filter(|end| over > *end) {
             return Some(Reason::Outlasts { at: end });
         }

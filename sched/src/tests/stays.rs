@@ -109,3 +109,25 @@ fn nobody_begins_who_would_not_have_ended_when_the_instance_does() {
         assert_eq!(site.plan(), [(4, Some(Idset::range(0, 3)))]);
     }
 }
+
+/// Who has no limit takes what time is left, of which there is none where what is held ends as the instance does.
+#[test]
+fn nobody_is_told_a_start_after_the_end_of_the_instance() {
+    for policy in [
+        "preset = \"easy\"",
+        "preset = \"conservative\"",
+        "preset = \"flux\"",
+        "preset = \"fcfs\"",
+    ] {
+        let mut site = Site::new(policy);
+        stay(&mut site, Some(81), &[]);
+        site.want(1, limited(nodes(4, 1, 2), 79), None);
+        assert_eq!(site.plan(), [(1, Some(Idset::range(0, 3)))]);
+        site.want(2, nodes(4, 1, 2), None);
+        assert_eq!(site.plan(), []);
+        assert_eq!(site.why(2).1, None, "{policy}");
+        site.now = at(80);
+        site.free(1);
+        assert_eq!(site.plan(), [(2, Some(Idset::range(0, 3)))]);
+    }
+}
