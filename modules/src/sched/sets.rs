@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Notice, Outbox, Volatile};
+use eddy_sched::Capacity;
 use eddy_wire::account::{self, Key};
 use eddy_wire::event::{Kind, Submit};
 use eddy_wire::grant::{Grant, Seats};
@@ -466,15 +467,16 @@ impl Sched {
     /// gang, may have come to require what leaves it nothing, or an instance to lend less of its home, and either
     /// may come to be something else.
     pub(super) fn waits_for_queue(&mut self, id: JobId, reason: &Reason, out: &mut Outbox) -> bool {
-        if self.sets.origin == Origin::Start {
-            return false;
-        }
         let mates = self.mates(id);
         let gang = std::iter::once(&id).chain(&mates);
-        let mut gang = gang.filter_map(|id| self.jobs.get(id));
-        let explained = gang.find_map(|seen| {
-            let by_queue = self.sets.requires.explain(seen.queue(), reason);
-            by_queue.or_else(|| self.not_lent(seen, reason))
+        let mut gang = gang.filter_map(|id| Some((*id, self.jobs.get(id)?)));
+        let explained = gang.find_map(|(id, seen)| {
+            let requires = &self.sets.requires;
+            let by_queue = match self.sets.origin {
+                Origin::Start => None,
+                Origin::Change => requires.explain(seen.queue(), reason),
+            };
+            by_queue.or_else(|| self.not_lent(id, seen, reason))
         });
         let Some(reason) = explained else {
             return false;
@@ -484,15 +486,31 @@ impl Sched {
         true
     }
 
-    /// That it does not fit since instances lend it nothing of their homes, where they do not.
-    fn not_lent(&self, seen: &Seen, why: &Reason) -> Option<Reason> {
-        let first = self.withheld_from(seen).into_iter().next()?;
+    /// That it does not fit since instances lend it nothing of their homes, where they do not: since that changed, or
+    /// since nodes that it would fit on beside them are gone.
+    fn not_lent(&self, id: JobId, seen: &Seen, why: &Reason) -> Option<Reason> {
+        let withheld = self.withheld_from(seen);
+        if self.sets.origin == Origin::Start && !self.would_fit(id, seen, &withheld) {
+            return None;
+        }
+        let first = withheld.into_iter().next()?;
         Some(Reason::NotLent {
             instance: first.instance,
             most: first.most,
             ranks: first.ranks,
             why: why.to_string(),
         })
+    }
+
+    /// Whether it would, were all free and these lent to it.
+    fn would_fit(&self, id: JobId, seen: &Seen, withheld: &[Lent]) -> bool {
+        let mut request = self.asks(id, seen).request;
+        let lent = withheld.iter().map(|one| &one.ranks);
+        request.ranks = request
+            .ranks
+            .map(|own| lent.fold(own, |all, more| all.union(more)));
+        let all = self.inventory.as_deref().map(Capacity::of);
+        all.is_some_and(|all| all.feasible(&request).is_ok())
     }
 
     /// What such jobs wait for may be there now: the planner looks again, and says so anew if not.

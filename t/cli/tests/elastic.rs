@@ -286,3 +286,37 @@ fn more_time_on_anothers_nodes_than_they_are_lent_for_is_given_by_force_only() -
     }
     Ok(())
 }
+
+#[test]
+fn a_node_of_an_instance_that_no_queue_leads_to_is_taken_out() -> Tested {
+    let instance = declared("[[instance]]\nname = \"spare\"\nelastic = \"all\"\n")?;
+    let job = instance.submit_started(&["--requires=rank:2", "sleep", "600"])?;
+    let removal = instance.begin(&["resource", "remove", "--drain", "2"])?;
+    removal.prints("waiting for")?;
+    instance.ok(&["cancel", &job])?;
+    assert_eq!(removal.wait()?.code, 0);
+    instance.ok(&["resource", "remove", "--force", "1"])?;
+    instance.shut_down()
+}
+
+#[test]
+fn a_job_that_a_removal_leaves_only_the_home_of_another_waits_until_that_is_lent() -> Tested {
+    let instance = shared()?;
+    instance.ok(&["resource", "add", "1"])?;
+    instance.ok(&["run", "-N3", "-n3", "true"])?;
+    let first = instance.submit_started(&["--requires=rank:0", "sleep", "600"])?;
+    let wide = ["-N3", "-n3", "-x", "-t", "2h", "true"];
+    let of_root = instance.submit(&wide)?;
+    let passed = instance.submit(&[&["-q", "batch"], &wide[..]].concat())?;
+    instance.ok(&["resource", "remove", "3"])?;
+    for job in [&of_root, &passed] {
+        let why = instance.ok(&["why", job])?;
+        assert!(why.contains("the home of instance `owner`"), "{why}");
+    }
+    instance.ok(&["config", "set", "instance.owner.lend_max=3h"])?;
+    instance.ok(&["cancel", &first])?;
+    for job in [&of_root, &passed] {
+        assert_eq!(instance.code(job)?, 0);
+    }
+    instance.shut_down()
+}
