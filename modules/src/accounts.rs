@@ -20,6 +20,7 @@ use eddy_wire::update;
 
 use crate::ingest::parties::{Named, named};
 use crate::jobs::Jobs;
+use crate::once;
 use crate::settings::Settings;
 
 /// The accounts.
@@ -112,7 +113,7 @@ impl Accounts {
         match request.topic.as_str() {
             account::Set::TOPIC => {
                 let asked: SetRequest = request.parse()?;
-                let aim = asked.aim;
+                let (aim, key) = (asked.aim, asked.once);
                 let changes = self.changes(asked)?;
                 let changed = changes.len() as u64;
                 if aim == Aim::Try {
@@ -128,7 +129,7 @@ impl Accounts {
                     changed,
                     changes: Vec::new(),
                 };
-                out.reply(request.caller, &made);
+                once::reply(now, request, key, &made, out);
             }
             account::List::TOPIC => {
                 let changes = self.book.to_changes();
@@ -317,6 +318,7 @@ mod tests {
         let changes = accounts.changes(SetRequest {
             changes: asked.collect(),
             aim: Aim::Make,
+            once: None,
         });
         changes.map_err(|refusal| refusal.text)
     }

@@ -18,6 +18,8 @@ use eddy_wire::services::kvs::{
 use eddy_wire::time::Time;
 use serde_json::Value;
 
+use crate::once;
+
 /// Watchers of one instance at most.
 const WATCHERS_MAX: usize = 65_536;
 
@@ -142,10 +144,12 @@ impl Kvs {
             return Ok(());
         }
         if request.topic == kvs::Delete::TOPIC {
-            for key in self.deleted(request.parse()?)? {
-                out.append_own(now, Kind::Delete(key, Some(request.uid)));
+            let asked: DeleteRequest = request.parse()?;
+            let key = asked.once;
+            for name in self.deleted(asked)? {
+                out.append_own(now, Kind::Delete(name, Some(request.uid)));
             }
-            out.reply(request.caller, &());
+            once::reply(now, request, key, &(), out);
             return Ok(());
         }
         let KeyRequest { key } = request.parse()?;

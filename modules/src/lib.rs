@@ -11,7 +11,8 @@
 //! Beside the path: [`accounts`] (whom use is charged to), [`queues`] (which are open),
 //! [`ledger`] (who used how much), [`nest`] (jobs that are instances), [`stdio`] (input and
 //! output of tasks), [`resource`] (what there is), [`list`] (what one can ask
-//! about jobs), [`kvs`] (named values), [`configuration`] (what of it changes while it runs: [`live`]).
+//! about jobs), [`kvs`] (named values), [`once`] (requests that were done),
+//! [`configuration`] (what of it changes while it runs: [`live`]).
 //!
 //! Pure: no clock, no files, no sockets, no randomness.
 
@@ -52,6 +53,8 @@ pub mod list;
 
 pub mod kvs;
 
+pub mod once;
+
 pub mod configuration;
 
 pub mod keys;
@@ -86,6 +89,7 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(accounts::Accounts::new(settings)),
         Box::new(queues::Queues::new(settings)),
         Box::new(ledger::Ledger::new(settings)),
+        Box::new(once::Once::default()),
         Box::new(nest::Nest::new(settings)),
         Box::new(passed::Passed::new(settings)),
         Box::new(events::Events::default()),

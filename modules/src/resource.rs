@@ -36,6 +36,7 @@ use eddy_wire::shell::FromShell;
 use eddy_wire::time::{MICROS, Span, Time};
 
 use crate::jobs::Jobs;
+use crate::once;
 use crate::queues_above::QueuesAbove;
 use crate::settings::Settings;
 use arriving::Arriving;
@@ -481,7 +482,7 @@ impl Resource {
             return Err(Refusal::invalid(text));
         }
         drained(now, &ranks, (&body.reason, request.uid), out);
-        out.reply(request.caller, &());
+        once::reply(now, request, body.once, &(), out);
         Ok(())
     }
 
@@ -554,7 +555,7 @@ impl Resource {
         self.giving.may_stay(&drained)?;
         out.append_own(now, Kind::Undrain(drained, Some(request.uid)));
         let others = self.all().restrict(&others).nodelist();
-        out.reply(request.caller, &Undrained { others });
+        once::reply(now, request, body.once, &Undrained { others }, out);
         Ok(())
     }
 }

@@ -53,6 +53,7 @@ fn drain(stand: &mut Stand, ranks: Idset) -> Vec<Effect> {
         targets: Targets::Ranks(ranks),
         reason: "a fan".to_owned(),
         force: false,
+        once: None,
     };
     stand.call::<Drain>(CLIENT, 0, &request)
 }
@@ -176,6 +177,7 @@ fn of_many_changes_at_once_an_instance_is_told_once_and_of_those_that_change_not
     let request = SetRequest {
         changes: ["a", "b", "c"].map(account).into(),
         aim: Aim::Make,
+        once: None,
     };
     assert_eq!(
         told_closed(&stand.call::<Set>(CLIENT, 0, &request)).len(),

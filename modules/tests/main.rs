@@ -19,6 +19,7 @@ mod nest_hung;
 mod nest_pulse;
 mod nest_relay;
 mod nest_stand;
+mod once;
 mod output;
 mod pace;
 mod pass;

@@ -101,6 +101,7 @@ fn what_a_reservation_would_refuse_is_said_so() {
             users: vec![u32::MAX],
         },
         running: Running::Ignore,
+        once: None,
     };
     let made = i.call(
         "reservation.create",

@@ -21,6 +21,9 @@ pub mod resource;
 pub mod sched;
 pub mod usage;
 
+/// How many requests that were done an instance remembers by their keys (`once`): the last of all that have one.
+pub const ONCE_KEPT: usize = 1_024;
+
 /// One request an instance answers.
 pub trait Service {
     /// `service.verb`.

@@ -129,7 +129,7 @@ impl Passed {
             }),
             resource::Undrain::TOPIC => request.parse().ok().and_then(|asked: UndrainRequest| {
                 let targets = self.by_host(&asked.targets)?;
-                Some(worded(&UndrainRequest { targets }))
+                Some(worded(&UndrainRequest { targets, ..asked }))
             }),
             _ => request.parse().ok().and_then(|asked: DeadRequest| {
                 let targets = self.by_host(&asked.targets)?;

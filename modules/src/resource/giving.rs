@@ -17,6 +17,7 @@ use eddy_wire::time::Time;
 
 use super::staying::Staying;
 use super::{Resource, targets};
+use crate::once;
 use crate::settings::Place;
 
 /// Why nodes that go back are drained.
@@ -173,7 +174,7 @@ impl Resource {
             return Err(Refusal::invalid(text));
         }
         self.leave(now, &ranks, request.uid, out);
-        out.reply(request.caller, &ranks);
+        once::reply(now, request, body.once, &ranks, out);
         Ok(())
     }
 

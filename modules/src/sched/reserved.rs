@@ -24,6 +24,7 @@ use eddy_wire::services::reservation::{
 use eddy_wire::time::{Span, Time};
 
 use super::{Sched, Seen};
+use crate::once;
 use crate::resource::targets;
 
 /// How many jobs that are in the way are named.
@@ -104,18 +105,22 @@ impl Sched {
         match request.topic.as_str() {
             List::TOPIC => out.answer(request.caller, &self.reservation_rows(now)),
             Create::TOPIC => {
-                let made = Arc::new(self.made(now, request.uid, request.parse()?)?);
+                let asked: CreateRequest = request.parse()?;
+                let key = asked.once;
+                let made = Arc::new(self.made(now, request.uid, asked)?);
                 let kept = Kept::Made(Arc::clone(&made));
                 out.append_own(now, Kind::Reservation(Box::new(kept)));
-                out.reply(request.caller, &made);
+                once::reply(now, request, key, &made, out);
             }
             _ => {
-                for name in self.deleted(request.parse()?)? {
+                let asked: DeleteRequest = request.parse()?;
+                let key = asked.once;
+                for name in self.deleted(asked)? {
                     let userid = request.uid;
                     let kept = Kept::Deleted { name, userid };
                     out.append_own(now, Kind::Reservation(Box::new(kept)));
                 }
-                out.reply(request.caller, &());
+                once::reply(now, request, key, &(), out);
             }
         }
         Ok(())

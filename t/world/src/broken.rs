@@ -8,6 +8,7 @@ mod careless;
 mod deaf;
 mod endless;
 mod loose;
+mod unclaimed;
 mod wordy;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub use careless::Careless;
 pub use deaf::{Deaf, Deafening};
 pub use endless::Endless;
 pub use loose::Loose;
+pub use unclaimed::Unclaimed;
 pub use wordy::Wordy;
 
 /// Cores of the largest node of a world.
@@ -116,6 +118,8 @@ pub enum Rule {
     DisableUnheard,
     /// Who takes jobs does not hear how many accounts may have.
     SubmittedUnheard,
+    /// What was done is not known by its key.
+    DoneUnheard,
     /// Nobody keeps nodes for a reservation.
     ReservationUnheard,
     /// Jobs are taken from however short they have run.
@@ -255,6 +259,7 @@ impl Rule {
         ("disable-unheard", Rule::DisableUnheard),
         ("submitted-unheard", Rule::SubmittedUnheard),
         ("reservation-unheard", Rule::ReservationUnheard),
+        ("done-unheard", Rule::DoneUnheard),
         ("exempt-forgotten", Rule::ExemptForgotten),
         ("pools-inflated", Rule::PoolsInflated),
         ("given-while-used", Rule::GivenWhileUsed),

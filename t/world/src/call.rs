@@ -1,6 +1,7 @@
 //! The calls clients make: what goes over the wire, and what it is about for those who judge.
 
 mod jobspec;
+mod once;
 mod site;
 
 use bytes::Bytes;
@@ -13,18 +14,17 @@ use eddy_wire::queue::Turn;
 use eddy_wire::services::Service;
 use eddy_wire::services::account;
 use eddy_wire::services::child;
-use eddy_wire::services::grant;
 use eddy_wire::services::instance::{
     Ping, PingRequest, SetConfig, SetConfigRequest, Shutdown, ShutdownRequest, Stream,
     StreamRequest,
 };
 use eddy_wire::services::job::{self, JobSet};
 use eddy_wire::services::kvs;
+use eddy_wire::services::pool;
 use eddy_wire::services::queue;
 use eddy_wire::services::resource::{self, Targets};
 use eddy_wire::services::sched;
 use eddy_wire::services::usage;
-use eddy_wire::services::{pool, reservation};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::warning::Warning;
 use serde_json::Value;
@@ -90,6 +90,8 @@ pub enum About {
     Why,
     /// A node that is dead, as long as nothing lives on it that nobody hears.
     Dead(Rank),
+    /// A change that is done once under this key, however often it is asked for.
+    Once(Uuid),
     /// Something whose answer tells of no record.
     Other,
 }
@@ -281,30 +283,6 @@ impl Call {
         Call::new::<job::Info>(About::Other, &job::InfoRequest { id, key })
     }
 
-    /// Take a rank out of service.
-    pub fn drain(rank: Rank) -> Call {
-        let request = resource::DrainRequest {
-            targets: Targets::Ranks(Idset::one(rank.0)),
-            reason: "to see".to_owned(),
-            force: false,
-        };
-        Call::new::<resource::Drain>(About::Other, &request)
-    }
-
-    /// Put ranks back.
-    pub fn undrain(ranks: Idset) -> Call {
-        let request = resource::UndrainRequest {
-            targets: Targets::Ranks(ranks),
-        };
-        Call::new::<resource::Undrain>(About::Other, &request)
-    }
-
-    /// Give a rank back to the instance around.
-    pub fn give_back(rank: Rank) -> Call {
-        let nodes = grant::Which::Named(Targets::Ranks(Idset::one(rank.0)));
-        Call::new::<grant::Release>(About::Other, &grant::ReleaseRequest { nodes })
-    }
-
     /// What is in service.
     pub fn status() -> Call {
         Call::new::<resource::Status>(About::Other, &())
@@ -335,15 +313,6 @@ impl Call {
         };
         let key = key.to_owned();
         Call::new::<kvs::Put>(About::Put { key, value }, &request)
-    }
-
-    /// Remove a value.
-    pub fn delete(key: &str) -> Call {
-        let request = kvs::DeleteRequest {
-            key: key.to_owned(),
-            also: Vec::new(),
-        };
-        Call::new::<kvs::Delete>(About::Other, &request)
     }
 
     /// Ask for a value.
@@ -400,20 +369,6 @@ impl Call {
             dry_run: false,
         };
         Call::new::<SetConfig>(About::Other, &request)
-    }
-
-    /// Keep nodes for a time.
-    pub fn reserve(request: &reservation::CreateRequest) -> Call {
-        Call::new::<reservation::Create>(About::Other, request)
-    }
-
-    /// Keep them no more.
-    pub fn unreserve(name: &str) -> Call {
-        let request = reservation::DeleteRequest {
-            name: name.parse().expect("a name"),
-            also: Vec::new(),
-        };
-        Call::new::<reservation::Delete>(About::Other, &request)
     }
 
     /// How much of pools is in use.

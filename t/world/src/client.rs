@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::services::job::Submitted;
+use uuid::Uuid;
 
 use crate::broken;
 use crate::call::{About, Call, Extent, Repeat};
@@ -103,6 +104,12 @@ impl Client {
         let tag = self.next_tag;
         self.send(nature, tag, &call);
         self.calls.insert(tag, call);
+    }
+
+    /// The same, with a key of its own if it may have one.
+    pub fn call_once(&mut self, nature: &mut Nature, call: Call) {
+        let key = u128::from(self.number as u64) << 64 | u128::from(self.next_tag + 1);
+        self.call(nature, call.once(Uuid::from_u128(key)));
     }
 
     fn send(&self, nature: &mut Nature, tag: u64, call: &Call) {

@@ -342,7 +342,7 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         | Act::Info => one_of(nature, client).map(|job| change(nature, client, job, act)),
     };
     if let Some(call) = call {
-        client.call(nature, call);
+        client.call_once(nature, call);
     }
 }
 

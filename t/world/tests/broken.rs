@@ -386,6 +386,14 @@ fn a_job_that_starts_where_nodes_are_kept_for_others() {
 }
 
 #[test]
+fn a_request_that_is_refused_or_done_again_since_its_answer_was_lost() {
+    found(
+        "done-unheard",
+        &["which was done, was refused", "was done twice"],
+    );
+}
+
+#[test]
 fn a_pool_of_which_more_is_given_than_there_is() {
     found("pools-inflated", &["are in use, which has fewer"]);
 }

@@ -18,6 +18,7 @@ use eddy_wire::fsd::Fsd;
 use eddy_wire::jobspec::parse_bytes;
 use eddy_wire::services::account::{Aim, Asked, Before, List, Set, SetRequest};
 use eddy_wire::time::Span;
+use uuid::Uuid;
 
 use crate::names::Users;
 use crate::number::number;
@@ -443,6 +444,7 @@ async fn set(client: &Client, changes: Vec<(Change, Before)>) -> anyhow::Result<
     let request = SetRequest {
         changes: changes.collect(),
         aim: Aim::Make,
+        once: Some(Uuid::now_v7()),
     };
     client.call::<Set>(&request).await.map_err(by_option)?;
     Ok(0)

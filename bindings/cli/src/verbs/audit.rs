@@ -82,6 +82,9 @@ const OF_JOBS: &[&str] = &[
     "resume",
 ];
 
+/// What memos say that are of no deed: other records of the same commit tell it.
+const BESIDE: &[&str] = &["done"];
+
 /// One thing that somebody did.
 struct Deed {
     job: Option<JobId>,
@@ -149,7 +152,9 @@ impl Reader<'_> {
         let is_own = by(&line.name, &context).is_none();
         let is_of_somebody = job.is_some() || line.name == "shell-lost";
         let is_late = since.is_none_or(|since| line.timestamp >= since);
-        if known.contains(&line.name.as_str()) && is_late && !(is_own && is_of_somebody) {
+        let is_told = line.name == "memo" && BESIDE.iter().any(|key| context.get(key).is_some());
+        let is_deed = known.contains(&line.name.as_str()) && !is_told;
+        if is_deed && is_late && !(is_own && is_of_somebody) {
             self.deeds.push(Deed {
                 owner: job.and_then(|job| self.owners.get(&job).copied()),
                 job,

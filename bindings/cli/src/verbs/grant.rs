@@ -9,6 +9,7 @@ use eddy_wire::services::grant::{
 };
 use eddy_wire::services::instance::{Ping, PingRequest};
 use eddy_wire::services::job::{self, JobSet, ListRequest, Submit, Submitted};
+use uuid::Uuid;
 
 use crate::number::{COUNTS, number};
 use crate::request::nested::InstanceOptions;
@@ -102,7 +103,9 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                     (None, Some(count)) => Which::Count(count),
                     (None, None) => bail!("TARGETS or --count is needed"),
                 };
-                let ranks = client.call::<Release>(&ReleaseRequest { nodes }).await?;
+                let once = Some(Uuid::now_v7());
+                let request = ReleaseRequest { nodes, once };
+                let ranks = client.call::<Release>(&request).await?;
                 output::lines([ranks.to_string()])?;
             }
         }

@@ -7,6 +7,7 @@ use clap::Subcommand;
 use eddy_client::ValueFeed;
 use eddy_wire::services::kvs::{Delete, DeleteRequest, Get, KeyRequest, List, Put, PutRequest};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::number::{ANY, number};
 use crate::output;
@@ -90,7 +91,9 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             Verb::Delete { keys } => {
                 let (key, also) = keys.split_first().expect("one is required");
                 let (key, also) = (key.clone(), also.to_vec());
-                client.call::<Delete>(&DeleteRequest { key, also }).await?;
+                let once = Some(Uuid::now_v7());
+                let request = DeleteRequest { key, also, once };
+                client.call::<Delete>(&request).await?;
             }
             Verb::List { prefix, json } => {
                 let keys = client.call::<List>(&KeyRequest { key: prefix }).await?;

@@ -9,6 +9,7 @@ use eddy_wire::services::reservation::{
 };
 use eddy_wire::time::{Span, Time};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::names::Users;
 use crate::number::number;
@@ -121,7 +122,9 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             Verb::Delete { names } => {
                 let (name, also) = names.split_first().expect("one is required");
                 let (name, also) = (name.clone(), also.to_vec());
-                client.call::<Delete>(&DeleteRequest { name, also }).await?;
+                let once = Some(Uuid::now_v7());
+                let request = DeleteRequest { name, also, once };
+                client.call::<Delete>(&request).await?;
             }
         }
         Ok(0)
@@ -163,6 +166,7 @@ impl New {
                 true => Running::Ignore,
                 false => Running::Refuse,
             },
+            once: Some(Uuid::now_v7()),
         })
     }
 }

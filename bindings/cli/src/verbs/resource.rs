@@ -19,6 +19,7 @@ use eddy_wire::services::resource::{
     UndrainRequest,
 };
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use nodes::Jobs;
 
@@ -193,8 +194,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 reason,
             } => drain(&client, text, &reason, force).await?,
             Verb::Undrain { targets: text } => {
-                let targets = targets(&text);
-                let done = client.call::<Undrain>(&UndrainRequest { targets }).await?;
+                let done = client.call::<Undrain>(&undrained(&text)).await?;
                 if !done.others.is_empty() {
                     eprintln!(
                         "eddy resource undrain: {}: not drained before; the others are back in service",
@@ -251,6 +251,14 @@ async fn remove(
     nodes::remove(client, targets(text), &reason.join(" "), jobs).await
 }
 
+/// These are to be back in service.
+fn undrained(text: &str) -> UndrainRequest {
+    UndrainRequest {
+        targets: targets(text),
+        once: Some(Uuid::now_v7()),
+    }
+}
+
 /// Drains these, or shows what is drained where none are named.
 async fn drain(
     client: &Client,
@@ -267,6 +275,7 @@ async fn drain(
         targets: targets(&text),
         reason: reason.join(" "),
         force,
+        once: Some(Uuid::now_v7()),
     };
     Ok(client.call::<Drain>(&request).await?)
 }

@@ -1,6 +1,7 @@
 //! Requests about accounts and who is in them.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::service;
 use crate::account::{Book, Change};
@@ -27,6 +28,9 @@ pub struct SetRequest {
     /// Whether they are to be made.
     #[serde(default, skip_serializing_if = "Aim::is_made")]
     pub aim: Aim,
+    /// Of the sender's making: the same key is the same request, so that whoever lost the answer may ask again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<Uuid>,
 }
 
 /// What changes are asked for.

@@ -1,6 +1,7 @@
 //! Requests of an instance about what it holds of the instance around it.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::resource::Targets;
 use super::service;
@@ -38,6 +39,9 @@ pub struct ArriveRequest {
 pub struct ReleaseRequest {
     /// Which nodes.
     pub nodes: Which,
+    /// Of the sender's making: the same key is the same request, so that whoever lost the answer may ask again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<Uuid>,
 }
 
 /// Which nodes go back.

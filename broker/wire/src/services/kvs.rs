@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::service;
 use crate::id::Seq;
@@ -64,6 +65,9 @@ pub struct DeleteRequest {
     /// And what with it: all of them or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
+    /// Of the sender's making: the same key is the same request, so that whoever lost the answer may ask again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<Uuid>,
 }
 
 /// A value as it stands.

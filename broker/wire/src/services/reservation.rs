@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::resource::Targets;
 use super::service;
@@ -41,6 +42,9 @@ pub struct CreateRequest {
     /// What of jobs that would still run at its beginning.
     #[serde(default)]
     pub running: Running,
+    /// Of the sender's making: the same key is the same request, so that whoever lost the answer may ask again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<Uuid>,
 }
 
 /// Which nodes are to be kept.
@@ -73,6 +77,9 @@ pub struct DeleteRequest {
     /// And which with it: all of them or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Name>,
+    /// Of the sender's making: the same key is the same request, so that whoever lost the answer may ask again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<Uuid>,
 }
 
 /// One reservation.

@@ -1,6 +1,7 @@
 //! Requests about the inventory: what there is, what of it is in service.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::service;
 use crate::id::{JobId, Rank};
@@ -97,6 +98,9 @@ pub struct DrainRequest {
     /// Replace the reason of ranks that are drained already.
     #[serde(default)]
     pub force: bool,
+    /// Of the sender's making: the same key is the same request, so that whoever lost the answer may ask again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<Uuid>,
 }
 
 /// What [`Undrain`] asks.
@@ -105,6 +109,9 @@ pub struct DrainRequest {
 pub struct UndrainRequest {
     /// Ranks or hosts.
     pub targets: Targets,
+    /// Of the sender's making: the same key is the same request, so that whoever lost the answer may ask again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<Uuid>,
 }
 
 /// What [`Undrain`] did.

@@ -7,7 +7,8 @@ use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 
 use crate::broken::{
-    self, Around, Careless, Credulous, Deaf, Deafening, Endless, Hasty, Loose, Rule, Wordy,
+    self, Around, Careless, Credulous, Deaf, Deafening, Endless, Hasty, Loose, Rule, Unclaimed,
+    Wordy,
 };
 use crate::instance::Instance;
 use crate::nature::Nature;
@@ -20,8 +21,10 @@ const SCHED: usize = 2;
 const EXEC: usize = 3;
 /// That of the ledger.
 const LEDGER: usize = 6;
+/// That of requests that were done.
+const ONCE: usize = 7;
 /// That of the resources.
-const RESOURCE: usize = 11;
+const RESOURCE: usize = 12;
 /// And that of the manager.
 const MANAGER: usize = 1;
 
@@ -56,6 +59,10 @@ impl Instance {
         }
         if nature.breaks(Rule::EndUnheard) {
             modules[SCHED] = Box::new(Endless::around(&self.settings));
+        }
+        if nature.breaks(Rule::DoneUnheard) {
+            let real = modules.remove(ONCE);
+            modules.insert(ONCE, Box::new(Unclaimed::around(real)));
         }
         let deaf: [(Rule, usize, Deafening); 10] = [
             (Rule::StopUnheard, SCHED, Deaf::to_queues),

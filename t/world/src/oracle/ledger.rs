@@ -21,7 +21,7 @@ use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::Time;
 use eddy_wire::update;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::order::Order;
@@ -62,6 +62,8 @@ pub struct Ledger {
     pub urgencies: BTreeSet<(JobId, u8)>,
     /// Jobs whose time limit was changed.
     pub limited: BTreeSet<JobId>,
+    /// The keys of requests that were done once.
+    pub done: BTreeSet<Uuid>,
     /// The leader's epoch.
     pub leader: Epoch,
     /// What instances in this one did with jobs of it while it was away.
@@ -520,16 +522,8 @@ impl Ledger {
                 self.blocks.insert(block.number, (block.first, block.count));
             }
             Kind::Memo(memo) => {
-                let text = |of: &Value| of.as_str().map(str::to_owned);
-                if let Some(policy) = memo.get("policy") {
-                    self.policy = text(&policy["text"]).zip(text(&policy["over"]));
-                }
-                if let Some(change) = Change::told(memo) {
-                    if change.by == By::Reload {
-                        self.policy = None;
-                    }
-                    self.configuration = Some(change);
-                }
+                self.done_once(memo)?;
+                self.configured(memo);
             }
             Kind::Drain(ranks, ..) => self.drained = self.drained.union(ranks),
             Kind::GiveBack(ranks) if !self.drained.contains_all(ranks) => {
@@ -550,6 +544,32 @@ impl Ledger {
             other => return Err(format!("`{}` belongs to a job", other.name())),
         }
         Ok(())
+    }
+
+    fn configured(&mut self, memo: &Map<String, Value>) {
+        let text = |of: &Value| of.as_str().map(str::to_owned);
+        if let Some(policy) = memo.get("policy") {
+            self.policy = text(&policy["text"]).zip(text(&policy["over"]));
+        }
+        if let Some(change) = Change::told(memo) {
+            if change.by == By::Reload {
+                self.policy = None;
+            }
+            self.configuration = Some(change);
+        }
+    }
+
+    /// What is done once is not done again.
+    fn done_once(&mut self, memo: &Map<String, Value>) -> Result<(), String> {
+        let Some(done) = memo.get("done") else {
+            return Ok(());
+        };
+        let key = done["once"].as_str().and_then(|key| key.parse().ok());
+        let key: Uuid = key.ok_or("a request was done once under no key")?;
+        match self.done.insert(key) {
+            true => Ok(()),
+            false => Err(format!("request {key} was done twice")),
+        }
     }
 
     fn stop(&mut self) -> Result<(), String> {

@@ -223,6 +223,12 @@ impl Replies {
                     false => Err(format!("value `{key}` was confirmed, it is not durable")),
                 }
             }
+            // What is the parent's is recorded there.
+            About::Once(key)
+                if facts.nested == Nested::Own && !facts.durable.done.contains(key) =>
+            {
+                Err(format!("request {key} was confirmed, it is not durable"))
+            }
             About::Get(_) => facts.durable_value(&parse(&reply.body)?),
             About::Usage => adds_up(&parse(&reply.body)?),
             About::Events(_)
@@ -231,6 +237,7 @@ impl Replies {
             | About::Watch(_)
             | About::Why
             | About::Dead(_)
+            | About::Once(_)
             | About::Other => Ok(()),
         }
     }
@@ -262,8 +269,16 @@ pub struct Facts<'a> {
 impl Facts<'_> {
     /// A refusal changed nothing.
     fn refused(&self, about: &About, refusal: &Refusal) -> Result<(), String> {
-        let About::Submit { user, key, .. } = about else {
-            return Ok(());
+        let (user, key) = match about {
+            About::Submit { user, key, .. } => (user, key),
+            About::Once(key)
+                if refusal.code != Code::NotReady && self.recorded.done.contains(key) =>
+            {
+                return Err(format!(
+                    "request {key}, which was done, was refused: {refusal}"
+                ));
+            }
+            _ => return Ok(()),
         };
         let made = self.recorded.keys.get(&(*user, *key, 0));
         match (made, refusal.code) {

@@ -55,8 +55,11 @@ impl Terse {
     ) -> Result<(), String> {
         let kind = &record.event.kind;
         let Some(job) = record.event.job else {
-            if !matches!(kind, Kind::Put(..) | Kind::Delete(..)) {
-                self.forget();
+            match kind {
+                Kind::Put(..) | Kind::Delete(..) => {}
+                // What it says of that was done by others beside it.
+                Kind::Memo(memo) if memo.contains_key("done") => {}
+                _ => self.forget(),
             }
             return Ok(());
         };

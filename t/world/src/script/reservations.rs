@@ -29,6 +29,7 @@ pub(super) fn reserve(name: &str, words: &[&str]) -> Result<Call, String> {
             users: vec![OWNER],
         },
         running: Running::Refuse,
+        once: None,
     };
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {

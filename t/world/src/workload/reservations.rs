@@ -47,6 +47,7 @@ pub(super) fn reserve(nature: &mut Nature, client: &Client, nodes: Nodes) -> Cal
             true => Running::Ignore,
             false => Running::Refuse,
         },
+        once: None,
     };
     Call::reserve(&request)
 }

@@ -10,6 +10,7 @@ use eddy_wire::services::account::{Aim, Asked, Before, Set, SetRequest};
 use eddy_wire::services::instance::Config;
 use eddy_wire::services::sched::Policy as Obeyed;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::book;
 use crate::accounts::{Document, Format, Found};
@@ -93,6 +94,7 @@ pub async fn import(client: &Client, args: &ImportArgs) -> anyhow::Result<u8> {
             true => Aim::Try,
             false => Aim::Make,
         },
+        once: Some(Uuid::now_v7()),
     };
     let reply = client.call::<Set>(&request).await;
     let reply = reply.with_context(|| args.files.join(", "))?;

@@ -271,6 +271,7 @@ async fn drain(
         targets: Targets::Ranks(open),
         reason: reason.to_owned(),
         force: false,
+        once: Some(Uuid::now_v7()),
     };
     Ok(client.call::<Drain>(&request).await?)
 }

@@ -10,6 +10,7 @@ use eddy_wire::plan::ShareRow;
 use eddy_wire::services::account::{Aim, Asked, Before, Set, SetRequest};
 use eddy_wire::services::sched;
 use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport};
+use uuid::Uuid;
 
 use super::work::{GROUPS, Group};
 use crate::listing::{Filter, Question};
@@ -39,7 +40,9 @@ pub async fn open(client: &Client) -> anyhow::Result<()> {
     let asked = |change| Asked { change, before };
     let changes = changes.into_iter().map(asked).collect();
     let aim = Aim::Make;
-    client.call::<Set>(&SetRequest { changes, aim }).await?;
+    let once = Some(Uuid::now_v7());
+    let request = SetRequest { changes, aim, once };
+    client.call::<Set>(&request).await?;
     Ok(())
 }
 
