@@ -12,14 +12,16 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::Seq;
 use eddy_wire::services::Service;
 use eddy_wire::services::kvs::{
-    self, DELETED_MAX, DeleteRequest, Entry, KEY_BYTES_MAX, KEYS_MAX, KeyRequest, PutRequest,
-    VALUE_BYTES_MAX,
+    self, DELETED_MAX, DeleteRequest, Entry, KEY_BYTES_MAX, KEYS_MAX, KeyRequest, Pair, PutRequest,
+    SET_MAX, VALUE_BYTES_MAX,
 };
 use eddy_wire::time::Time;
 use serde_json::Value;
 
 use crate::once;
 
+/// So much is shown of a key that may not be.
+const SHOWN_MAX: usize = 80;
 /// Watchers of one instance at most.
 const WATCHERS_MAX: usize = 65_536;
 
@@ -137,9 +139,9 @@ impl Kvs {
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         if request.topic == kvs::Put::TOPIC {
-            let body: PutRequest = request.parse()?;
-            self.check(&body)?;
-            out.append_own(now, Kind::Put(body.key, body.value, Some(request.uid)));
+            for Pair { key, value } in self.set(request.parse()?)? {
+                out.append_own(now, Kind::Put(key, value, Some(request.uid)));
+            }
             out.reply(request.caller, &());
             return Ok(());
         }
@@ -196,22 +198,59 @@ impl Kvs {
         .collect()
     }
 
-    fn check(&self, body: &PutRequest) -> Result<(), Refusal> {
-        let key = &body.key;
-        if key.is_empty() || key.len() > KEY_BYTES_MAX || key.chars().any(char::is_control) {
-            let text = format!("key: a printable name of 1 to {KEY_BYTES_MAX} bytes is allowed");
-            return Err(Refusal::invalid(text));
-        }
-        let bytes = body.value.to_string().len();
-        if bytes > VALUE_BYTES_MAX {
-            let text =
-                format!("value: {bytes} bytes given, the limit `kvs value` is {VALUE_BYTES_MAX}");
+    /// What is to be set, in order, if all of it may be.
+    fn set(&self, asked: PutRequest) -> Result<Vec<Pair>, Refusal> {
+        let PutRequest { key, value, also } = asked;
+        let given = also.len() + 1;
+        if given > SET_MAX {
+            let text = format!("also: {given} values given; at most {SET_MAX} are set at a time");
             return Err(Refusal::new(Code::TooLarge, text));
         }
-        if self.latest.len() >= KEYS_MAX && !self.latest.contains_key(key) {
-            let text = format!("the limit `kvs keys` of {KEYS_MAX} is reached");
+        let pairs: Vec<Pair> = std::iter::once(Pair { key, value }).chain(also).collect();
+        for pair in &pairs {
+            // Of several it is said which.
+            check(pair).map_err(|refusal| match given {
+                1 => refusal,
+                _ => {
+                    let key = shown(&pair.key);
+                    Refusal::new(refusal.code, format!("`{key}`: {}", refusal.text))
+                }
+            })?;
+        }
+        let keys = pairs.iter().map(|pair| &pair.key);
+        let new: BTreeSet<&String> = keys.filter(|key| !self.latest.contains_key(*key)).collect();
+        let left = KEYS_MAX.saturating_sub(self.latest.len());
+        if new.len() > left {
+            let text = match left {
+                0 => format!("the limit `kvs keys` of {KEYS_MAX} is reached"),
+                _ => format!(
+                    "also: {} new keys given, the limit `kvs keys` of {KEYS_MAX} leaves {left}",
+                    new.len()
+                ),
+            };
             return Err(Refusal::new(Code::Busy, text));
         }
-        Ok(())
+        Ok(pairs)
     }
+}
+
+/// The beginning of a key, as one line.
+fn shown(key: &str) -> String {
+    let begin: String = key.chars().take(SHOWN_MAX).collect();
+    begin.escape_debug().to_string()
+}
+
+/// Whether that may be a value of that name.
+fn check(Pair { key, value }: &Pair) -> Result<(), Refusal> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX || key.chars().any(char::is_control) {
+        let text = format!("key: a printable name of 1 to {KEY_BYTES_MAX} bytes is allowed");
+        return Err(Refusal::invalid(text));
+    }
+    let bytes = value.to_string().len();
+    if bytes > VALUE_BYTES_MAX {
+        let text =
+            format!("value: {bytes} bytes given, the limit `kvs value` is {VALUE_BYTES_MAX}");
+        return Err(Refusal::new(Code::TooLarge, text));
+    }
+    Ok(())
 }

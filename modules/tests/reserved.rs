@@ -55,6 +55,39 @@ fn ranges_of_jobs_that_are_none_are_refused_before_anything_is_done() {
 }
 
 #[test]
+fn of_values_that_are_set_together_all_are_or_none() {
+    let mut i = Instance::with(2);
+    let large = "x".repeat(70 << 10);
+    for (wrong, said) in [
+        (
+            json!({"key": "b", "value": large}),
+            "`b`: value: 71682 bytes given",
+        ),
+        (
+            json!({"key": "b\n", "value": 1}),
+            "`b\\\\n`: key: a printable name",
+        ),
+    ] {
+        let records = i.records.len();
+        let also = json!([{"key": "c", "value": 1}, wrong]);
+        let reply = i.call("kvs.put", &json!({"key": "a", "value": 1, "also": also}));
+        assert!(reply.contains(said), "{reply}");
+        assert_eq!(i.records.len(), records);
+    }
+    let also = json!([{"key": "b", "value": 2}, {"key": "a", "value": 3}]);
+    let reply = i.call("kvs.put", &json!({"key": "a", "value": 1, "also": also}));
+    assert_eq!(reply, "null");
+    let reply = i.call("kvs.get", &json!({"key": "a"}));
+    assert!(reply.contains(r#""value":3"#), "the last is meant: {reply}");
+    let many = vec![json!({"key": "a", "value": 1}); 10_000];
+    let reply = i.call("kvs.put", &json!({"key": "a", "value": 1, "also": many}));
+    assert!(
+        reply.contains("10001 values given; at most 10000"),
+        "{reply}"
+    );
+}
+
+#[test]
 fn a_list_with_a_name_that_is_unknown_deletes_nothing() {
     let mut i = Instance::with(2);
     reserve(&mut i, 7200, "0-1");

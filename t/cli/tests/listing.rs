@@ -308,6 +308,8 @@ fn named_values_are_kept_watched_and_bounded() -> Tested {
     let large = format!("big={}", "x".repeat(70 << 10));
     let refused = instance.run(&["kvs", "put", &large])?;
     assert!(refused.refusal()?.contains("65536"), "{}", refused.err);
+    let behind = instance.run(&["kvs", "put", "a.b=2", &large])?;
+    assert!(behind.refusal()?.contains("`big`"), "{}", behind.err);
     instance.kill_leader()?;
     instance.start_again()?;
     assert_eq!(instance.ok(&["kvs", "get", "a.b"])?, "{\"x\":1}");

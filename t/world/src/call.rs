@@ -310,6 +310,7 @@ impl Call {
         let request = kvs::PutRequest {
             key: key.to_owned(),
             value: value.clone(),
+            also: Vec::new(),
         };
         let key = key.to_owned();
         Call::new::<kvs::Put>(About::Put { key, value }, &request)

@@ -5,7 +5,9 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use eddy_client::ValueFeed;
-use eddy_wire::services::kvs::{Delete, DeleteRequest, Get, KeyRequest, List, Put, PutRequest};
+use eddy_wire::services::kvs::{
+    Delete, DeleteRequest, Get, KeyRequest, List, Pair, Put, PutRequest,
+};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -28,7 +30,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Set values; each is JSON or a text
+    /// Set values, all that are named or none; each is JSON or a text
     Put {
         /// What to set
         #[arg(required = true, value_name = "KEY=VALUE")]
@@ -73,11 +75,11 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     global.session(async |client| {
         match args.verb {
             Verb::Put { pairs } => {
-                // All are read before the first is set.
-                let puts = pairs.iter().map(|pair| put(pair));
-                for request in puts.collect::<anyhow::Result<Vec<_>>>()? {
-                    client.call::<Put>(&request).await?;
-                }
+                let pairs = pairs.iter().map(|text| pair(text));
+                let mut pairs = pairs.collect::<anyhow::Result<Vec<Pair>>>()?.into_iter();
+                let Pair { key, value } = pairs.next().expect("one is required");
+                let also = pairs.collect();
+                client.call::<Put>(&PutRequest { key, value, also }).await?;
             }
             Verb::Get { json, keys } => {
                 for key in keys {
@@ -121,11 +123,11 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     })
 }
 
-fn put(pair: &str) -> anyhow::Result<PutRequest> {
-    let (key, value) = pair
+fn pair(text: &str) -> anyhow::Result<Pair> {
+    let (key, value) = text
         .split_once('=')
-        .with_context(|| format!("`{pair}` has no `=`"))?;
-    Ok(PutRequest {
+        .with_context(|| format!("`{text}` has no `=`"))?;
+    Ok(Pair {
         key: key.to_owned(),
         value: json_or_text(value),
     })

@@ -14,11 +14,13 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 pub const KEY_BYTES_MAX: usize = 1024;
 /// Most keys of an instance.
 pub const KEYS_MAX: usize = 1_000_000;
+/// Most values that one request sets: each is a record of the same commit.
+pub const SET_MAX: usize = 10_000;
 /// Most keys that one request removes: each is a record of the same commit.
 pub const DELETED_MAX: usize = 10_000;
 
 service!(
-    /// Set a value; answered once it is durable.
+    /// Set values, all that are named or none; answered once they are durable.
     Put, "kvs.put", Roles::OWNER.or(Roles::ADMIN), PutRequest => ()
 );
 service!(
@@ -42,6 +44,19 @@ service!(
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutRequest {
+    /// Name: dotted words.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+    /// And what with it, in this order: all of them or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Pair>,
+}
+
+/// A key and its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pair {
     /// Name: dotted words.
     pub key: String,
     /// The value.
