@@ -393,8 +393,9 @@ impl Resource {
             return Ok(());
         };
         let text = format!(
-            "this instance is job {job} of another, whose grant are its ranks: `eddy grant ask` and \
-             `eddy grant release` change that"
+            "this instance is job {} of another, whose grant are its ranks: `eddy grant ask` and \
+             `eddy grant release` change that",
+            job.f58_ascii()
         );
         Err(Refusal::new(Code::Denied, text))
     }

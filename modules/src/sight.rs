@@ -72,5 +72,5 @@ impl Sight {
 
 /// What is said of a number that nobody has, or nobody of whom the sender may know.
 pub(crate) fn no_job(id: JobId) -> Refusal {
-    Refusal::not_found(format!("id: there is no job {id}"))
+    Refusal::not_found(format!("id: there is no job {}", id.f58_ascii()))
 }

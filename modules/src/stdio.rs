@@ -324,7 +324,7 @@ impl Stdio {
             Some(whereabouts) if whereabouts.nodes.is_empty() => Ok(Found::NotYet),
             Some(whereabouts) => Ok(Found::At(whereabouts.clone())),
             None => {
-                let (id, last) = (body.id, attempts.len());
+                let (id, last) = (body.id.f58_ascii(), attempts.len());
                 let text = format!("attempt: job {id} has had attempts 1 to {last}");
                 Err(Refusal::not_found(text))
             }
@@ -555,5 +555,5 @@ impl Stdio {
 
 /// What is said of a number that no job with tasks has.
 fn not_running(job: JobId) -> Refusal {
-    Refusal::not_found(format!("id: job {job} is not running"))
+    Refusal::not_found(format!("id: job {} is not running", job.f58_ascii()))
 }

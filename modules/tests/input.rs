@@ -98,7 +98,7 @@ fn nobody_waits_for_a_job_that_is_over_and_nobody_who_is_gone_is_answered() {
     i.answers.clear();
     i.ended(1, 0, super::instance::ended(0, None));
     assert!(
-        i.answers[0].contains("job 1 is not running"),
+        i.answers[0].contains("job f2 is not running"),
         "{:?}",
         i.answers
     );

@@ -143,7 +143,7 @@ fn a_job_that_an_instance_that_began_anew_does_not_know_yet_is_asked_for_again()
     let (job, effects) = waits(&mut stand, 5, USER);
     let (call, _) = relayed(&effects, CHANNEL)[0].clone();
     let of = (CHANNEL, second.child);
-    let unknown = json!({"code": "not-found", "text": "jobs: there is no job 3"});
+    let unknown = json!({"code": "not-found", "text": "jobs: there is no job f4"});
     answer_over(&mut stand, of, (call, AnswerKind::Refused), &unknown);
     assert!(
         !stand.names(job).contains(&"exception"),

@@ -341,7 +341,7 @@ fn an_instance_in_an_instance_neither_grows_nor_shrinks_by_itself() {
     ];
     for (topic, request) in asked {
         let refused = i.call(topic, &request);
-        assert!(refused.contains("is job 7 of another"), "{refused}");
+        assert!(refused.contains("is job f8 of another"), "{refused}");
     }
 }
 

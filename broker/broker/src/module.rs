@@ -348,7 +348,8 @@ impl Sender {
     /// That it may not, said of a job.
     pub fn refused(self, job: JobId, user: u32) -> Refusal {
         let text = format!(
-            "job {job} is of user {user}; user {} may not ask for this",
+            "job {} is of user {user}; user {} may not ask for this",
+            job.f58_ascii(),
             self.uid
         );
         Refusal::new(Code::Denied, text)

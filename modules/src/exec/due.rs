@@ -112,7 +112,7 @@ impl Exec {
             (Some(_), Some(_)) => {
                 run.kill(now, &self.shells, out);
                 if run.kills == KILLS_MAX {
-                    let reason = format!("tasks of job {job} cannot be killed");
+                    let reason = format!("tasks of job {} cannot be killed", job.f58_ascii());
                     for rank in run.grant.set.ranks().iter() {
                         let ranks = Idset::one(rank);
                         out.append_own(now, Kind::Drain(ranks, reason.clone(), u32::MAX));

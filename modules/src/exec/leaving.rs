@@ -74,7 +74,7 @@ impl Exec {
             let (times, last) = run.leaving.cleared.entry(rank).or_insert((0, now));
             (*times, *last) = (*times + 1, now);
             if *times == KILLS_MAX {
-                let reason = format!("what job {job} has there cannot be killed");
+                let reason = format!("what job {} has there cannot be killed", job.f58_ascii());
                 out.append_own(now, Kind::Drain(Idset::one(rank.0), reason, u32::MAX));
             }
             run.evicted.insert(rank.0);

@@ -141,7 +141,7 @@ impl Exec {
             }
             if let Some(why) = why {
                 // Jobs that were given something of it could not start there.
-                let reason = format!("job {job} has no ground there: {why}");
+                let reason = format!("job {} has no ground there: {why}", job.f58_ascii());
                 out.append_own(now, Kind::Drain(Idset::one(rank.0), reason, u32::MAX));
             }
         }

@@ -52,7 +52,7 @@ impl Collector {
     /// Held by the gate: what was taken by another may not be durable yet.
     fn turn_away(&self, out: &mut Outbox) {
         let text = match self.id {
-            Some(id) => format!("job {id} is not there to be waited for"),
+            Some(id) => format!("job {} is not there to be waited for", id.f58_ascii()),
             None => "no job is there to be waited for".to_owned(),
         };
         let refusal = Refusal::new(Code::End, text);

@@ -163,7 +163,8 @@ impl Pending {
                 Ok(Step::Done(with_environment(jobspec, text)?))
             }
             (_, Answer::Blob(None)) => Err(Refusal::not_found(format!(
-                "id: the jobspec of job {id} is not stored"
+                "id: the jobspec of job {} is not stored",
+                id.f58_ascii()
             ))),
             (_, other) => panic!("a document of job {id} was asked for, the answer is {other:?}"),
         }
@@ -183,7 +184,10 @@ impl Pending {
                     .and_then(|line| context(line))
                     .and_then(|c| c.get("R").cloned());
                 set.map(Step::Done).ok_or_else(|| {
-                    Refusal::not_found(format!("key: job {id} was given no resources"))
+                    Refusal::not_found(format!(
+                        "key: job {} was given no resources",
+                        id.f58_ascii()
+                    ))
                 })
             }
             InfoKey::Jobspec => {
@@ -195,7 +199,8 @@ impl Pending {
                         Ok(Step::Ask(Query::Blob(jobspec)))
                     }
                     _ => Err(Refusal::not_found(format!(
-                        "id: job {id} has no submit record"
+                        "id: job {} has no submit record",
+                        id.f58_ascii()
                     ))),
                 }
             }

@@ -216,7 +216,9 @@ impl Waiters {
                 }
                 let missing = now.without(&found);
                 let first = missing.ranges.first();
-                first.map(|(first, _)| Refusal::not_found(format!("jobs: there is no job {first}")))
+                first.map(|(first, _)| {
+                    Refusal::not_found(format!("jobs: there is no job {}", first.f58_ascii()))
+                })
             }
             Answer::Failed(why) => Some(Refusal::new(Code::Busy, why.clone())),
             other => panic!("rows were asked for, the answer is {other:?}"),

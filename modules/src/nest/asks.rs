@@ -204,7 +204,10 @@ impl Nest {
         }
         let channel = self.children.get(&job).and_then(|child| child.told.channel);
         let Some(channel) = channel else {
-            let text = format!("job {job} is no instance that can be asked now");
+            let text = format!(
+                "job {} is no instance that can be asked now",
+                job.f58_ascii()
+            );
             return Err(Refusal::new(Code::NotReady, text));
         };
         let asked = Request {

@@ -111,7 +111,7 @@ impl Asked {
         };
         let text = format!(
             "this instance is job {} of another, whose nodes are its own to take out",
-            child.job
+            child.job.f58_ascii()
         );
         Err(Refusal::new(Code::Denied, text))
     }

@@ -234,19 +234,22 @@ impl Stdio {
 }
 
 fn later(job: JobId) -> Refusal {
-    let text = format!("job {job} takes no input now; later it may");
+    let text = format!("job {} takes no input now; later it may", job.f58_ascii());
     Refusal::new(Code::Busy, text)
 }
 
 fn again(job: JobId) -> Refusal {
     let text = format!(
-        "it is not known what became of input for job {job}: the way to its tasks was lost; send it again"
+        "it is not known what became of input for job {}: the way to its tasks was lost; send it again",
+        job.f58_ascii()
     );
     Refusal::new(Code::Busy, text)
 }
 
 fn crowded(job: JobId) -> Refusal {
-    let text =
-        format!("the limit `input senders` is {SENDERS_MAX}, as many have sent input to job {job}");
+    let text = format!(
+        "the limit `input senders` is {SENDERS_MAX}, as many have sent input to job {}",
+        job.f58_ascii()
+    );
     Refusal::new(Code::TooLarge, text)
 }

@@ -35,7 +35,7 @@ fn a_user_puts_his_own_jobs_in_order_and_nobody_else_waits_longer_by_it() -> Tes
     let refused = order(&[&first, &others])?;
     let line = refused.refusal()?;
     let not_his = format!(
-        "is of user {}; user {}",
+        "job {others} is of user {}; user {}",
         site.users[BOB].uid, site.users[ANN].uid
     );
     assert!(line.contains(&not_his), "{line}");
