@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, bail};
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::preempt::Mode;
 use eddy_wire::services::child::{ChildRow, Summary};
 use eddy_wire::services::job::JobRow;
 use eddy_wire::suspension::Standing;
@@ -116,6 +117,9 @@ const FIELDS: &[(&str, &str, Get)] = &[
     ("waitstatus", "WSTATUS", |row, _| number(row.status)),
     ("attempt", "ATTEMPT", |row, _| {
         Value::Number(row.attempt.0.into())
+    }),
+    ("preemptions", "PREEMPTED", |row, _| {
+        Value::Number(row.preemptions.into())
     }),
     ("urgency", "URG", |row, _| Value::Number(row.urgency.into())),
     ("priority", "PRI", |row, _| number(row.priority)),
@@ -319,7 +323,31 @@ fn info(row: &JobRow, scene: &Scene) -> Value {
         (JobState::Run | JobState::Cleanup, Some(child)) if row.reason.is_empty() => {
             Value::Text(format!("{} ({})", row.nodelist, summary(child)))
         }
+        _ if row.state.is_pending() => waiting(row, scene),
         _ => reason_or_hosts(row),
+    }
+}
+
+/// Why one waits, and first that it has begun before, if it is for another's sake that it waits again.
+fn waiting(row: &JobRow, scene: &Scene) -> Value {
+    let by = row.preempted.as_ref().map(|last| {
+        let is_last = last.preemption.mode == Mode::Requeue && last.attempt.next() == row.attempt;
+        is_last.then(|| {
+            format!(
+                "preempted for job {}",
+                scene.spelling.show(last.preemption.by)
+            )
+        })
+    });
+    let preempted = match (row.preemptions, by) {
+        (0, _) | (_, Some(None)) => return text(&row.reason),
+        (_, Some(Some(by))) => by,
+        // Where listings are private it is not told of whose.
+        (_, None) => "preempted for another user's job".to_owned(),
+    };
+    match row.reason.as_str() {
+        "" => Value::Text(preempted),
+        reason => Value::Text(format!("{preempted}; {reason}")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Formats of listings.
 
 use eddy_wire::id::Attempt;
+use eddy_wire::preempt::{Mode, Preempted, Preemption};
 
 use super::*;
 
@@ -90,6 +91,45 @@ fn names_make_columns_and_what_is_missing_is_a_dash() {
         line("default")
     );
     assert!(line("long").contains(" RUN "));
+}
+
+#[test]
+fn a_job_that_waits_again_for_anothers_sake_says_so_before_its_reason() {
+    let info = |row: &JobRow| match Format::parse("contextual_info").expect("a format") {
+        Format::Columns(columns) => columns[0].2.cell(row, &scene()),
+        Format::Template(_) => panic!("a name is a column"),
+    };
+    let preemption = Preemption {
+        by: JobId(4),
+        until: Time(0),
+        cause: Default::default(),
+        mode: Mode::Requeue,
+        grace: 0,
+        why: "QoS high preempts QoS low".into(),
+    };
+    let mut row = JobRow {
+        state: JobState::Sched,
+        reason: "waits for 4 cores".into(),
+        attempt: Attempt(2),
+        preemptions: 1,
+        preempted: Some(Preempted {
+            attempt: Attempt(1),
+            t: Time(0),
+            preemption,
+        }),
+        ..row()
+    };
+    assert_eq!(info(&row), "preempted for job f5; waits for 4 cores");
+    // The attempt after that ended otherwise.
+    row.attempt = Attempt(3);
+    assert_eq!(info(&row), "waits for 4 cores");
+    row.preempted = None;
+    assert_eq!(
+        info(&row),
+        "preempted for another user's job; waits for 4 cores"
+    );
+    row.preemptions = 0;
+    assert_eq!(info(&row), "waits for 4 cores");
 }
 
 #[test]

@@ -122,6 +122,8 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   returncode   the code scripts expect, once it is over: highest of its tasks, 128+signal
   status       largest wait status of its tasks
   attempt      which run of it, from 1
+  preemptions  how many of its attempts were ended for the sake of another job
+  preempted    the last of them: attempt, t, by (a job), until, cause, mode, grace, why; with --json only
   queue        its queue; empty for the instance's only one
   account qos class
                whom it is charged to, and as what; empty for none, or the policy's default
@@ -148,7 +150,8 @@ Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username stat
   status (a state, SUSPENDED, the result, or UNENDED: its instance was over before it) status_abbrev
   result_abbrev waitstatus runtime contextual_time contextual_info t_cleanup bank uri path
   instance.X with X of id uri statedir stage summary pending running completed failed cores_used
-  instances. In a template, {name:>12.12} is right in 12 columns and cut to 12 characters; !F shows a length of time with a unit, !H as H:MM:SS,
+  instances. contextual_info is the reason or the hosts, and of one that waits again since its attempt was ended for
+  another job that first (preempted for job f5; ...). In a template, {name:>12.12} is right in 12 columns and cut to 12 characters; !F shows a length of time with a unit, !H as H:MM:SS,
   !d an instant as date and time.";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
