@@ -4,7 +4,6 @@
 //! nothing; a core that is declared and does not exist is only not bound to
 //! (shell::affinity).
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,12 +18,13 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::shell::affinity;
+use crate::text;
 
 /// The most cores or GPUs that may be declared on one node.
 pub const IDS_MAX: u32 = 65_536;
 
 /// The largest file of resources that is read, in bytes: the limit of a message.
-const FILE_BYTES_MAX: u64 = 16 << 20;
+const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// Where an inventory comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,16 +220,7 @@ fn from_file(path: &Path) -> Result<ResourceSet, InventoryError> {
         path: path.into(),
         source,
     };
-    let size = fs::metadata(path).map_err(io)?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(number(
-            "--resources: bytes",
-            &size.to_string(),
-            1,
-            FILE_BYTES_MAX,
-        ));
-    }
-    let text = fs::read_to_string(path).map_err(io)?;
+    let text = text::read(path, FILE_BYTES_MAX).map_err(io)?;
     let set = ResourceSet::parse(&text).map_err(|source| InventoryError::NotR {
         path: path.into(),
         source,
@@ -338,6 +329,8 @@ fn number(place: &str, given: &str, least: u64, most: u64) -> InventoryError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn fake_of(text: &str) -> Result<ResourceSet, String> {
@@ -352,6 +345,16 @@ mod tests {
         assert_eq!((set.nnodes(), set.ncores(), set.ngpus()), (8, 256, 32));
         assert_eq!(set.memory(), 8 * (256 << 30));
         assert_eq!(set.nodelist(), "fake[0-7]");
+    }
+
+    #[test]
+    fn no_more_is_read_than_a_file_of_resources_may_have() {
+        let endless = Source::File("/dev/zero".into()).inventory();
+        let Err(InventoryError::File { source, .. }) = endless else {
+            panic!("it has no end: {endless:?}");
+        };
+        let most = "has over 16777216 bytes; allowed are at most that many";
+        assert_eq!(source.to_string(), most);
     }
 
     #[test]

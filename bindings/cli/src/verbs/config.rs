@@ -134,9 +134,10 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 }
 
 fn check(file: &str) -> anyhow::Result<u8> {
-    // What a start would not read is not checked as if it did; standard input is whatever it is.
+    // What a start would not read is not checked as if it did; what is open already is whatever it is.
     let text = match file {
         "-" => text::read(file, CONFIG_MAX)?,
+        open if is_open(open) => text::read(file, CONFIG_MAX)?,
         path => text_there(Path::new(path))?,
     };
     let (config, mut errors) = config::read(&text, &[]);
@@ -148,6 +149,14 @@ fn check(file: &str) -> anyhow::Result<u8> {
         true => Ok(0),
         false => Ok(output::FAILED),
     }
+}
+
+/// Whether it is a descriptor that this command was given, as `<(...)` of a shell is: nobody's other end need be
+/// waited for, as that of a pipe with a name.
+fn is_open(file: &str) -> bool {
+    let mut places = ["/dev/fd/", "/proc/self/fd/"].into_iter();
+    let number = places.find_map(|place| file.strip_prefix(place));
+    number.is_some_and(|number| number.parse::<u16>().is_ok())
 }
 
 /// How many keys an error tells: all that any group has.
@@ -488,7 +497,22 @@ fn state_directory(global: &Global) -> anyhow::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
     use super::*;
+
+    #[test]
+    fn what_another_program_says_through_a_pipe_is_checked() {
+        let checked = |text: &str| {
+            let (reads, mut writes) = std::io::pipe().expect("a pipe");
+            writes.write_all(text.as_bytes()).expect("it has room");
+            drop(writes);
+            check(&format!("/dev/fd/{}", reads.as_raw_fd())).expect("it is read")
+        };
+        assert_eq!(checked("[journal]\nsync = \"full\"\n"), 0);
+        assert_eq!(checked("[journal]\nsink = 1\n"), output::FAILED);
+    }
 
     #[test]
     fn a_key_that_is_not_there_is_told_with_those_that_are() {
