@@ -168,6 +168,7 @@ impl Module for Manager {
         self.gate.apply(record);
         self.sight.apply(record);
         self.above.apply(record, &self.jobs);
+        self.later.apply(record);
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
             self.jobs.insert(id, job);
@@ -212,6 +213,7 @@ impl Module for Manager {
                     give(now, job, self.attempts_max, out);
                 }
                 self.waits.resume(now, &self.jobs, out);
+                self.later.resume(now, out);
                 // Who is about to wait again may be first of them.
                 if !self.jobs.values().any(|job| self.runs_again(job)) {
                     self.let_next(now, None, out);
@@ -242,6 +244,7 @@ impl Module for Manager {
         for job in self.jobs.values().filter(|job| !job.is_done()) {
             seqs.extend_from_slice(&job.seqs);
         }
+        self.later.live(seqs);
     }
 }
 

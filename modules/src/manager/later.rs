@@ -1,17 +1,20 @@
 //! Changes of many jobs: so many of their records in a turn, and the others in those that follow.
 //!
 //! Used by the manager for what people ask of many jobs at once. Every module folds each record: recorded all at
-//! once, they would keep everybody else waiting. What is recorded later is asked again whether it can be; whoever is to
-//! end by it begins no more. Recorded nowhere itself: who is not answered asks the next leader again.
+//! once, they would keep everybody else waiting. So it is recorded first what is to be of which jobs, in a memo of no
+//! job, and with each part how many are left: a leader that comes after goes on from there, and nobody is left half
+//! changed. What is recorded later is asked again whether it can be; whoever is to end by it begins no more.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use eddy_broker::{Caller, Outbox, Volatile};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::Kind;
-use eddy_wire::id::JobId;
+use eddy_wire::event::{EVENT_VERSION, Kind, Record};
+use eddy_wire::id::{JobId, Seq};
 use eddy_wire::services::job::Changed;
 use eddy_wire::time::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::change::Proposed;
 
@@ -19,6 +22,10 @@ use super::change::Proposed;
 pub(crate) const PART: usize = 1_000;
 /// So many changes may be under way.
 const CHANGES_MAX: usize = 64;
+/// So many runs of numbers are recorded of one: as a message its record has room for them.
+const RUNS_MAX: usize = 262_144;
+/// The memo that says what is to be done, and how far it is.
+const KEY: &str = "change-of-many";
 
 /// Whether one more change of many jobs may begin beside so many.
 pub(crate) fn may_begin(under_way: usize) -> Result<(), Refusal> {
@@ -36,16 +43,67 @@ pub(crate) fn may_begin(under_way: usize) -> Result<(), Refusal> {
 #[derive(Debug, Default)]
 pub(super) struct Later {
     changes: VecDeque<Change>,
+    /// Who asked for those whose beginning is recorded in this turn.
+    asked: VecDeque<Asked>,
 }
 
 /// One of them.
 #[derive(Debug)]
 struct Change {
-    caller: Caller,
+    /// The record by which it began.
+    began: Seq,
+    /// That of its last part.
+    noted: Option<Seq>,
     events: VecDeque<(JobId, Kind)>,
     /// Those of them that it ends.
     ends: BTreeSet<JobId>,
+    /// None is there to be answered who asked another leader.
+    asked: Option<Asked>,
+}
+
+/// Who asks for one, and what is told him at its end.
+#[derive(Debug)]
+struct Asked {
+    caller: Caller,
     changed: Changed,
+}
+
+/// What is recorded of one.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Noted {
+    /// All of it, before any.
+    Begins(Vec<Group>),
+    /// A part was recorded of the one that began by that record, or could not be any more: so many are left.
+    Left(Seq, usize),
+}
+
+/// Jobs that have the same event before them.
+#[derive(Debug, Serialize, Deserialize)]
+struct Group {
+    name: String,
+    version: u16,
+    context: String,
+    /// First and last numbers.
+    jobs: Vec<(JobId, JobId)>,
+}
+
+impl Noted {
+    fn told(memo: &Map<String, Value>) -> Option<Noted> {
+        serde_json::from_value(memo.get(KEY)?.clone()).ok()
+    }
+
+    fn memo(&self) -> Kind {
+        let noted = serde_json::to_value(self).expect("words and numbers are JSON");
+        Kind::Memo(Map::from_iter([(KEY.to_owned(), noted)]))
+    }
+}
+
+impl Group {
+    fn kind(&self) -> Option<Kind> {
+        // It names no jobspec.
+        Kind::decode(&self.name, self.version, &self.context, &mut |_, _| None).ok()
+    }
 }
 
 impl Later {
@@ -64,15 +122,36 @@ impl Later {
         }
         may_begin(self.changes.len())?;
         let (events, changed) = proposed.apart();
-        let ends = events.iter().filter(|(_, kind)| is_end(kind));
-        self.changes.push_back(Change {
-            ends: ends.map(|(job, _)| *job).collect(),
-            caller,
-            events: events.into(),
-            changed,
-        });
+        let begins = Noted::Begins(groups(events)?);
+        self.asked.push_back(Asked { caller, changed });
+        out.append_own(now, begins.memo());
         out.volatile(Volatile::Wake(now));
         Ok(())
+    }
+
+    /// Folds a record.
+    pub(super) fn apply(&mut self, record: &Record) {
+        let (Kind::Memo(memo), None) = (&record.event.kind, record.event.job) else {
+            return;
+        };
+        match Noted::told(memo) {
+            Some(Noted::Begins(groups)) => self.began(record.seq, &groups),
+            Some(Noted::Left(began, left)) => self.noted(record.seq, began, left),
+            None => {}
+        }
+    }
+
+    /// After a restart: what is under way goes on.
+    pub(super) fn resume(&self, now: Time, out: &mut Outbox) {
+        if !self.changes.is_empty() {
+            out.volatile(Volatile::Wake(now));
+        }
+    }
+
+    /// The records on which what is under way rests.
+    pub(super) fn live(&self, seqs: &mut Vec<Seq>) {
+        let of = |change: &Change| [Some(change.began), change.noted];
+        seqs.extend(self.changes.iter().flat_map(of).flatten());
     }
 
     /// Whether a job is to end by a change that is under way.
@@ -87,25 +166,96 @@ impl Later {
         may_still: impl Fn(JobId, &Kind) -> bool,
         out: &mut Outbox,
     ) {
-        let Some(mut change) = self.changes.pop_front() else {
+        let is_alone = self.changes.len() <= 1;
+        let Some(change) = self.changes.front_mut() else {
             return;
         };
-        let part = change.events.len().min(PART);
-        for (job, kind) in change.events.drain(..part) {
-            change.ends.remove(&job);
-            if may_still(job, &kind) {
-                change.changed.count += 1;
-                out.append(now, job, kind);
+        let part = change.events.iter().take(PART);
+        let part = part.filter(|(job, kind)| may_still(*job, kind));
+        let mut count = 0;
+        for (job, kind) in part {
+            count += 1;
+            out.append(now, *job, kind.clone());
+        }
+        let left = change.events.len().saturating_sub(PART);
+        out.append_own(now, Noted::Left(change.began, left).memo());
+        if let Some(asked) = &mut change.asked {
+            asked.changed.count += count;
+            if left == 0 {
+                out.reply(asked.caller, &asked.changed);
             }
         }
-        match change.events.is_empty() {
-            true => out.reply(change.caller, &change.changed),
-            false => self.changes.push_back(change),
-        }
-        if !self.changes.is_empty() {
+        if left > 0 || !is_alone {
             out.volatile(Volatile::Wake(now));
         }
     }
+
+    fn began(&mut self, began: Seq, groups: &[Group]) {
+        let mut events = VecDeque::new();
+        for group in groups {
+            let Some(kind) = group.kind() else { continue };
+            let jobs = group.jobs.iter();
+            let jobs = jobs.flat_map(|(first, last)| (first.0..=last.0).map(JobId));
+            events.extend(jobs.map(|job| (job, kind.clone())));
+        }
+        let ends = events.iter().filter(|(_, kind)| is_end(kind));
+        self.changes.push_back(Change {
+            began,
+            noted: None,
+            ends: ends.map(|(job, _)| *job).collect(),
+            events,
+            asked: self.asked.pop_front(),
+        });
+    }
+
+    /// The one whose turn it was has the next when all others had theirs.
+    fn noted(&mut self, seq: Seq, began: Seq, left: usize) {
+        let at = self.changes.iter().position(|change| change.began == began);
+        let Some(mut change) = at.and_then(|at| self.changes.remove(at)) else {
+            return;
+        };
+        let part = change.events.len().saturating_sub(left);
+        for (job, _) in change.events.drain(..part) {
+            change.ends.remove(&job);
+        }
+        change.noted = Some(seq);
+        if !change.events.is_empty() {
+            self.changes.push_back(change);
+        }
+    }
+}
+
+/// What is to be of which jobs, those together of which it is the same.
+fn groups(events: Vec<(JobId, Kind)>) -> Result<Vec<Group>, Refusal> {
+    let mut all: Vec<(Kind, Vec<(JobId, JobId)>)> = Vec::new();
+    for (job, kind) in events {
+        // There are as many as urgencies at most.
+        let at = all.iter().position(|(known, _)| *known == kind);
+        let at = at.unwrap_or_else(|| {
+            all.push((kind, Vec::new()));
+            all.len() - 1
+        });
+        let jobs = &mut all[at].1;
+        match jobs.last_mut() {
+            Some((_, last)) if last.0 + 1 == job.0 => *last = job,
+            _ => jobs.push((job, job)),
+        }
+    }
+    let runs: usize = all.iter().map(|(_, jobs)| jobs.len()).sum();
+    if runs > RUNS_MAX {
+        let text = format!(
+            "jobs: they are {runs} runs of numbers, at most {RUNS_MAX} are changed at a time (limit `changes`); ask of \
+             fewer"
+        );
+        return Err(Refusal::new(Code::TooLarge, text));
+    }
+    let group = |(kind, jobs): (Kind, Vec<(JobId, JobId)>)| Group {
+        name: kind.name().to_owned(),
+        version: EVENT_VERSION,
+        context: kind.context(),
+        jobs,
+    };
+    Ok(all.into_iter().map(group).collect())
 }
 
 fn is_end(kind: &Kind) -> bool {

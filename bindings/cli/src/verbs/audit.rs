@@ -83,7 +83,7 @@ const OF_JOBS: &[&str] = &[
 ];
 
 /// What memos say that are of no deed: other records of the same commit tell it.
-const BESIDE: &[&str] = &["done"];
+const BESIDE: &[&str] = &["change-of-many", "done"];
 
 /// One thing that somebody did.
 struct Deed {
