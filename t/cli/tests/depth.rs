@@ -413,6 +413,14 @@ fn a_job_without_an_end_in_an_instance_that_was_killed_is_no_success() -> Tested
     assert!(first.starts_with("UNENDED UE 1"), "{first}");
     // To the microsecond.
     assert_eq!(listed()?, first);
+    // Who asks until nothing is to come asks no longer.
+    let stats = within(&["jobs", "--stats"])?;
+    assert_eq!(stats.code, 1);
+    let told = "0 pending, 0 running, 0 completed, 0 failed, 0 canceled, 0 timeout, 1 unended";
+    assert_eq!(stats.out.trim(), told);
+    let tree = root.json(&["tree", "--json", &job])?;
+    let figures = ["pending", "running", "unended"].map(|name| tree[name].as_u64());
+    assert_eq!(figures, [Some(0), Some(0), Some(1)], "{tree}");
     ends_clean(&root)
 }
 

@@ -82,6 +82,7 @@ pub struct Args {
     /// Print how many jobs there are of each kind, and nothing else; with --json as one object
     ///
     /// The exit code is 1 where none of them is still to come or runs, as of `flux jobs --stats-only`.
+    /// Jobs that an instance that is over left without an end are unended: nothing of them is to come.
     #[arg(long, visible_alias = "stats-only")]
     stats: bool,
     /// Also the jobs of all instances in this one, with their paths
@@ -178,8 +179,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let code = known(&client, ids, &rows).await?;
         if args.stats {
             tell_stats(args, &rows)?;
-            let active = rows.iter().any(|row| row.state != JobState::Inactive);
-            return Ok(if active { code } else { output::FAILED });
+            return Ok(match rows.iter().any(is_to_come) {
+                true => code,
+                false => output::FAILED,
+            });
         }
         let children = children_and_passed(&client, &rows).await?;
         if args.json {
@@ -431,23 +434,63 @@ fn tell_stats(args: &Args, rows: &[JobRow]) -> anyhow::Result<()> {
         let all = all.map(|(kind, count)| (kind.to_owned(), Value::from(count)));
         return output::json(&Value::Object(all.into_iter().collect()));
     }
-    let all = all.map(|(kind, count)| format!("{count} {kind}"));
-    Ok(output::lines([all.join(", ")])?)
+    // None but an instance that is over has such.
+    let told = all
+        .iter()
+        .filter(|(kind, count)| *kind != UNENDED || *count > 0);
+    let told: Vec<String> = told
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    Ok(output::lines([told.join(", ")])?)
 }
 
+/// What jobs are called that have no end.
+const UNENDED: &str = "unended";
+
 /// Numbers of jobs by kind.
-fn stats(rows: &[JobRow]) -> [(&'static str, usize); 6] {
-    let of = |wanted: JobResult| rows.iter().filter(|row| row.result == Some(wanted)).count();
-    let running = |row: &&JobRow| matches!(row.state, JobState::Run | JobState::Cleanup);
-    let pending = rows
-        .iter()
-        .filter(|row| row.state.is_pending() || row.state == JobState::New);
+fn stats(rows: &[JobRow]) -> [(&'static str, usize); 7] {
+    let count = |is: &dyn Fn(&JobRow) -> bool| rows.iter().filter(|row| is(row)).count();
+    let of = |wanted: JobResult| count(&|row| row.result == Some(wanted));
     [
-        ("pending", pending.count()),
-        ("running", rows.iter().filter(running).count()),
+        ("pending", count(&|row| is_to_come(row) && !runs(row))),
+        ("running", count(&|row| is_to_come(row) && runs(row))),
         ("completed", of(JobResult::Completed)),
         ("failed", of(JobResult::Failed)),
         ("canceled", of(JobResult::Canceled)),
         ("timeout", of(JobResult::Timeout)),
+        (UNENDED, count(&|row| row.t_unended.is_some())),
     ]
+}
+
+fn runs(row: &JobRow) -> bool {
+    matches!(row.state, JobState::Run | JobState::Cleanup)
+}
+
+/// Whether one still waits or runs. What an instance that is over left without an end keeps the state it had then.
+fn is_to_come(row: &JobRow) -> bool {
+    row.state != JobState::Inactive && row.t_unended.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn what_was_left_without_an_end_neither_waits_nor_runs() {
+        let row = |state, t_unended| JobRow {
+            state,
+            t_unended,
+            ..crate::field::tests::row()
+        };
+        let left = Some(Time(1));
+        let mut rows = vec![row(JobState::Sched, left), row(JobState::Run, left)];
+        let counted = |rows: &[JobRow]| stats(rows).map(|(_, count)| count);
+        assert_eq!(counted(&rows), [0, 0, 0, 0, 0, 0, 2]);
+        assert!(!rows.iter().any(is_to_come));
+        rows.extend([row(JobState::Sched, None), row(JobState::Cleanup, None)]);
+        assert_eq!(counted(&rows), [1, 1, 0, 0, 0, 0, 2]);
+        assert!(rows.iter().any(is_to_come));
+    }
 }

@@ -36,9 +36,12 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// What is in another user's instance is not shown, which is said there, too. With --watch the tree
 /// is drawn again whenever it changes, until ctrl-C: in place on a terminal, as another block elsewhere.
 ///
+/// Jobs that an instance left that is over and that have no end are in none of these figures; how many there
+/// are is said behind them, as unended.
+///
 /// Fields of --json, with --watch one object for each change: path, job, name, state (for a job
 /// waiting, starting, serving, away, ending; for the first its phase), reached, why, nodes, cores,
-/// pending, running, completed, failed (jobs), cores_used, instances (in it, at any depth), until
+/// pending, running, completed, failed (jobs), cores_used, instances (in it, at any depth), unended, until
 /// (seconds since 1970, or null), uri, children (the same again).
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -152,12 +155,21 @@ fn rows(branch: &Branch, now: Time, width: Width, shape: &mut Lines, table: &mut
     if width == Width::Long {
         row.push(branch.uri.clone().unwrap_or_else(|| "-".to_owned()));
     }
-    row.push(branch.why.clone().unwrap_or_default());
+    row.push(remark(branch));
     table.push(row);
     for (at, child) in branch.children.iter().enumerate() {
         shape.enter(Place::among(at, branch.children.len()));
         rows(child, now, width, shape, table);
         shape.leave();
+    }
+}
+
+/// What is said behind the figures: why it did not answer, or how many jobs are in none of them.
+fn remark(branch: &Branch) -> String {
+    match (&branch.why, branch.unended) {
+        (Some(why), _) => why.clone(),
+        (None, 0) => String::new(),
+        (None, unended) => format!("{unended} unended"),
     }
 }
 
@@ -307,6 +319,7 @@ mod tests {
                 failed: 1,
                 ..Summary::default()
             },
+            unended: 0,
             until: job.map(|_| Time(61_000_000)),
             uri: None,
             children,
@@ -331,6 +344,15 @@ mod tests {
         // In the word of `eddy jobs`, which asks only the instance around it.
         assert!(lines[3].starts_with("`-- ") && lines[3].contains(" serving "));
         assert!(lines[3].ends_with("no answer within 1 s"), "{text}");
+    }
+
+    #[test]
+    fn what_an_instance_left_without_an_end_is_told_behind_its_figures() {
+        let mut over = branch(None, Vec::new());
+        assert_eq!(remark(&over), "");
+        over.unended = 2;
+        assert_eq!(remark(&over), "2 unended");
+        assert_eq!(serde_json::to_value(&over).expect("JSON")["unended"], 2);
     }
 
     #[test]

@@ -10,14 +10,13 @@ use std::time::Duration;
 use anyhow::bail;
 use eddy_client::{Client, Options, Uri};
 use eddy_wire::id::JobId;
-use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::child::ChildRow;
 use eddy_wire::services::job::JobRow;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::{Args, SHOWN, children, instance, over, question, tell_stats};
+use super::{Args, SHOWN, children, instance, is_to_come, over, question, tell_stats};
 use crate::field::{Format, Scene};
 use crate::hints::with_path;
 use crate::ids::Spelling;
@@ -107,7 +106,7 @@ pub async fn run(global: &Global, client: Client, args: &Args, users: Users) -> 
     if args.stats {
         let rows: Vec<JobRow> = parts.into_iter().flat_map(|part| part.rows).collect();
         tell_stats(args, &rows)?;
-        let active = rows.iter().any(|row| row.state != JobState::Inactive);
+        let active = rows.iter().any(is_to_come);
         return Ok(if active && !failed { 0 } else { output::FAILED });
     }
     let mut left = limit;

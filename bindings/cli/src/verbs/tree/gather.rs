@@ -15,6 +15,7 @@ use eddy_wire::services::child::{
     ChildRow, Children, ChildrenRequest, NESTING_MAX, Stage, Summary,
 };
 use eddy_wire::services::instance::{Ping, PingRequest, Pong};
+use eddy_wire::services::job::JobRow;
 use eddy_wire::services::resource::List;
 use eddy_wire::time::Time;
 use serde::Serialize;
@@ -71,6 +72,8 @@ pub struct Branch {
     /// Its figures.
     #[serde(flatten)]
     pub summary: Summary,
+    /// Its jobs that it left without an end; it is over then.
+    pub unended: u64,
     /// When it ends by its limit.
     pub until: Option<Time>,
     /// Where it takes clients.
@@ -134,6 +137,7 @@ impl Gatherer {
                 branch.nodes = facts.nodes;
                 branch.cores = facts.cores;
                 branch.summary = facts.summary;
+                branch.unended = facts.unended;
                 branch.until = facts.until;
             }
             let live = facts.children.into_iter();
@@ -244,6 +248,7 @@ fn blank(known: &Known, path: String) -> Branch {
         nodes: row.map_or(0, |row| row.nnodes.into()),
         cores: row.map_or(0, |row| row.ncores.into()),
         summary: row.map(|row| row.summary).unwrap_or_default(),
+        unended: 0,
         until: row.and_then(|row| row.until),
         uri: row.and_then(|row| row.uri.clone()),
         children: Vec::new(),
@@ -268,9 +273,22 @@ struct Facts {
     nodes: u64,
     cores: u64,
     summary: Summary,
+    unended: u64,
     /// When it ends by its limit.
     until: Option<Time>,
     children: Vec<ChildRow>,
+}
+
+impl Facts {
+    /// Counts one that is not over, as `eddy jobs` calls it.
+    fn count(&mut self, row: &JobRow) {
+        let summary = &mut self.summary;
+        match (row.t_unended, row.state.is_pending()) {
+            (Some(_), _) => self.unended += 1,
+            (None, true) => summary.pending += 1,
+            (None, false) => summary.running += 1,
+        }
+    }
 }
 
 async fn child_facts(client: &Client) -> anyhow::Result<Facts> {
@@ -280,6 +298,7 @@ async fn child_facts(client: &Client) -> anyhow::Result<Facts> {
         nodes: 0,
         cores: 0,
         summary: Summary::default(),
+        unended: 0,
         until: None,
         children: children(client).await?,
     })
@@ -315,14 +334,11 @@ async fn first_facts(client: &Client) -> anyhow::Result<Facts> {
         here: true,
         ..Question::default()
     };
-    let summary = &mut facts.summary;
-    summary.cores_used = resources.allocated.ncores() as u64;
+    facts.summary.cores_used = resources.allocated.ncores() as u64;
     for row in active.rows(client).await? {
-        match row.state.is_pending() {
-            true => summary.pending += 1,
-            false => summary.running += 1,
-        }
+        facts.count(&row);
     }
+    let summary = &mut facts.summary;
     for row in over.rows(client).await? {
         match row.result {
             Some(eddy_wire::lifecycle::JobResult::Completed) => summary.completed += 1,
