@@ -7,16 +7,16 @@
 //! two interrupts.
 
 mod input;
+mod lines;
 mod shown;
 mod watches;
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use eddy_client::frames::{Frame, Frames, Stream};
+use eddy_client::frames::Frames;
 use eddy_client::{Client, ClientError, EndFeed, EventFeed, Options, OutputFeed, Uri};
 use eddy_wire::error::Code;
 use eddy_wire::event::Exception;
@@ -33,6 +33,7 @@ use crate::table::escaped;
 use crate::{ids, output};
 
 use input::Forwarding;
+pub use lines::{Label, Lines};
 pub use shown::Shown;
 use watches::TERM;
 pub use watches::{INT, Watches};
@@ -41,17 +42,6 @@ pub use watches::{INT, Watches};
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(2);
 /// How long an answer to the last cancel is waited for.
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
-
-/// Whether each line of output is shown with a number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Label {
-    /// As it was written.
-    Plain,
-    /// That of its task: `3: line`
-    Task,
-    /// That of the rank its task runs on, where there is one task on each.
-    Rank(Arc<[u32]>),
-}
 
 /// What a signal does. The end of a command that began the job is the end of the job, as that of a local
 /// program's shell would be: else it would run on and nobody knew.
@@ -129,10 +119,14 @@ pub async fn attach(
     how: How,
     watches: &mut Watches,
 ) -> anyhow::Result<Left> {
-    attach_on(client, options, how, (&mut Shown::default(), watches)).await
+    let (mut seen, label) = (Shown::default(), how.label.clone());
+    let left = attach_on(client, options, how, (&mut seen, watches)).await;
+    // Also where it failed: nobody goes on with what was begun.
+    seen.lines.end(&label)?;
+    left
 }
 
-/// The same of which so much was shown.
+/// The same of which so much was shown. Lines that were begun are left to whoever may go on with it.
 pub async fn attach_on(
     client: &Client,
     options: Options,
@@ -366,13 +360,10 @@ impl<'a> Attached<'a> {
 
     fn show(&mut self, part: Option<Bytes>) -> anyhow::Result<()> {
         match part {
-            Some(frames) => {
-                let (seen, attempt) = (&mut *self.seen, self.shown);
-                write_those(frames, &self.how.label, |frame| seen.fresh(attempt, frame))
-            }
+            Some(frames) => self.seen.show(self.shown, frames, &self.how.label),
             None => {
                 self.output = None;
-                Ok(())
+                Ok(self.seen.lines.end(&self.how.label)?)
             }
         }
     }
@@ -499,67 +490,17 @@ fn said(how: &How, exception: &Exception) -> String {
 }
 
 /// Writes frames to our standard output and error.
-pub fn write_frames(frames: Bytes, label: &Label) -> anyhow::Result<()> {
-    write_those(frames, label, |frame| frame.bytes.clone())
-}
-
-/// The same of what is to be written of each.
-fn write_those(
-    frames: Bytes,
-    label: &Label,
-    mut of: impl FnMut(&Frame) -> Bytes,
-) -> anyhow::Result<()> {
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+pub fn write_frames(frames: Bytes, label: &Label, lines: &mut Lines) -> anyhow::Result<()> {
     for frame in Frames::of(frames) {
         let frame = frame?;
-        let bytes = of(&frame);
-        match frame.stream {
-            _ if bytes.is_empty() => {}
-            Stream::Stdout => write_labelled(&mut out, frame.task, &bytes, label)?,
-            Stream::Stderr => write_labelled(&mut err, frame.task, &bytes, label)?,
-            Stream::Note => {
-                writeln!(err, "eddy: {}", String::from_utf8_lossy(&bytes).trim_end())?;
-            }
-            Stream::End => {}
-        }
+        lines.show(&frame, &frame.bytes, label)?;
     }
-    Ok(out.flush()?)
-}
-
-fn write_labelled(out: &mut impl Write, task: u32, bytes: &[u8], label: &Label) -> io::Result<()> {
-    match label {
-        Label::Plain => out.write_all(bytes),
-        Label::Rank(ranks) => {
-            let rank = ranks.get(task as usize).copied();
-            let task = rank.unwrap_or(task);
-            write_labelled(out, task, bytes, &Label::Task)
-        }
-        Label::Task => {
-            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-                write!(out, "{task}: ")?;
-                out.write_all(line)?;
-                if !line.ends_with(b"\n") {
-                    out.write_all(b"\n")?;
-                }
-            }
-            Ok(())
-        }
-    }
+    Ok(io::stdout().flush()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_labelled_with_their_task() {
-        let mut out = Vec::new();
-        write_labelled(&mut out, 3, b"a\nb", &Label::Task).expect("memory");
-        write_labelled(&mut out, 3, b"c", &Label::Plain).expect("memory");
-        let ranks = Label::Rank([4, 9].into());
-        write_labelled(&mut out, 1, b"\nd\n", &ranks).expect("memory");
-        assert_eq!(out, b"3: a\n3: b\nc9: \n9: d\n");
-    }
 
     #[test]
     fn a_job_that_was_ended_is_a_failure_of_the_command() {

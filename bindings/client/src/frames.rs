@@ -17,8 +17,10 @@ pub enum Stream {
     Stdout,
     /// Standard error of the task.
     Stderr,
-    /// The task has no more of one of them.
-    End,
+    /// The task has no more of its standard output.
+    StdoutEnd,
+    /// The task has no more of its standard error.
+    StderrEnd,
     /// Text of the shell for a person, such as that output was cut.
     Note,
 }
@@ -58,7 +60,8 @@ impl Frames {
         let stream = match head[20..24] {
             [1, 0, 0, 0] => Stream::Stdout,
             [2, 0, 0, 0] => Stream::Stderr,
-            [3 | 4, 0, 0, 0] => Stream::End,
+            [3, 0, 0, 0] => Stream::StdoutEnd,
+            [4, 0, 0, 0] => Stream::StderrEnd,
             [5, 0, 0, 0] => Stream::Note,
             _ => return None,
         };
@@ -116,7 +119,7 @@ mod tests {
             }
         );
         assert_eq!((frames[1].task, frames[1].stream), (7, Stream::Stderr));
-        assert_eq!(frames[2].stream, Stream::End);
+        assert_eq!(frames[2].stream, Stream::StderrEnd);
     }
 
     #[test]

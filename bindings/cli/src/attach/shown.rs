@@ -4,10 +4,13 @@
 //! stream; an attempt that is another is another's.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use bytes::{Buf, Bytes};
-use eddy_client::frames::{Frame, Stream};
+use eddy_client::frames::{Frame, Frames, Stream};
 use eddy_wire::id::Attempt;
+
+use super::{Label, Lines};
 
 /// Bytes that were shown, and exceptions.
 #[derive(Debug, Default)]
@@ -15,6 +18,8 @@ pub struct Shown {
     attempt: Option<Attempt>,
     bytes: BTreeMap<(u32, u8), usize>,
     exceptions: usize,
+    /// What was shown in part.
+    pub lines: Lines,
     /// Of these what comes was shown before.
     again: Again,
 }
@@ -34,8 +39,29 @@ impl Shown {
         };
     }
 
+    /// Writes what of these frames of an attempt was not shown yet to our standard output and error.
+    ///
+    /// # Errors
+    /// They are no frames, or cannot be written.
+    pub fn show(
+        &mut self,
+        attempt: Option<Attempt>,
+        frames: Bytes,
+        label: &Label,
+    ) -> anyhow::Result<()> {
+        if self.attempt != attempt {
+            self.lines.end(label)?;
+        }
+        for frame in Frames::of(frames) {
+            let frame = frame?;
+            let bytes = self.fresh(attempt, &frame);
+            self.lines.show(&frame, &bytes, label)?;
+        }
+        Ok(io::stdout().flush()?)
+    }
+
     /// What of this frame of an attempt was not shown yet; it is from now on.
-    pub fn fresh(&mut self, attempt: Option<Attempt>, frame: &Frame) -> Bytes {
+    fn fresh(&mut self, attempt: Option<Attempt>, frame: &Frame) -> Bytes {
         if self.attempt != attempt {
             self.attempt = attempt;
             self.bytes.clear();
@@ -63,8 +89,9 @@ fn number(stream: Stream) -> u8 {
     match stream {
         Stream::Stdout => 1,
         Stream::Stderr => 2,
-        Stream::End => 3,
-        Stream::Note => 4,
+        Stream::StdoutEnd => 3,
+        Stream::StderrEnd => 4,
+        Stream::Note => 5,
     }
 }
 

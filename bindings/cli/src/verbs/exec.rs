@@ -10,7 +10,7 @@ use eddy_wire::jobspec::{Jobspec, Takes};
 use eddy_wire::services::resource::{RankState, RankStatus, Status};
 
 use super::submit::begin;
-use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code, leave};
+use crate::attach::{Forward, How, Interrupt, Label, Left, Shown, attach_on, exit_code, leave};
 use crate::request::{Slots, Terms};
 use crate::session::Global;
 
@@ -91,8 +91,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             Ok(begun) => begun,
             Err(code) => return Ok(code),
         };
-        tokio::select! {
-            left = attach(&client, global.options(), how.clone(), &mut watches) => Ok(match left? {
+        let mut seen = Shown::default();
+        let of = (&mut seen, &mut watches);
+        let code = tokio::select! {
+            left = attach_on(&client, global.options(), how.clone(), of) => Ok(match left? {
                 Left::Ended(end) => exit_code(&end).max(least),
                 Left::Detached => 0,
                 Left::GivenUp(code) => code,
@@ -103,7 +105,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 leave(client.uri(), global.options(), &how, &text).await;
                 Ok(NO_HOST)
             }
-        }
+        };
+        seen.lines.end(&how.label)?;
+        code
     })
 }
 

@@ -13,7 +13,7 @@ use eddy_wire::time::Span;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
 
-use crate::attach::{How, Interrupt, Label, Watches, exit_code, miss, write_frames};
+use crate::attach::{How, Interrupt, Label, Lines, Watches, exit_code, miss, write_frames};
 use crate::request::eligible::ArrayOption;
 use crate::request::{JobOptions, Stdin};
 use crate::session::{Global, told};
@@ -242,10 +242,11 @@ async fn watch(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
 }
 
 async fn show(client: Client, job: JobId) -> anyhow::Result<()> {
-    let mut feed = OutputFeed::following(&client, job, None)?;
+    let (mut feed, mut lines) = (OutputFeed::following(&client, job, None)?, Lines::default());
     while let Some((_, frames)) = feed.next().await? {
-        write_frames(frames, &Label::Plain)?;
+        write_frames(frames, &Label::Plain, &mut lines)?;
     }
+    lines.end(&Label::Plain)?;
     if !feed.missing().is_empty() {
         miss("submit", feed.missing());
     }

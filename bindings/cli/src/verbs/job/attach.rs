@@ -65,5 +65,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         };
         with(client, how, own).await
     };
-    global.session_or_left(with_it, after_it)
+    let left = global.session_or_left(with_it, after_it);
+    // Nobody goes on with what was begun.
+    seen.take().lines.end(&how.label)?;
+    left
 }
