@@ -55,6 +55,9 @@ fn output_of_all_tasks_comes_by_stream_and_is_labelled_when_asked() -> Tested {
     assert_eq!(sorted(&ran.err), ["err 0", "err 1", "err 2", "err 3"]);
     let ran = instance.run(&["run", "-l", "-n2", "echo", "hello"])?;
     assert_eq!(sorted(&ran.out), ["0: hello", "1: hello"]);
+    let watch = ["submit", "--quiet", "--watch", "-l", "--cc=1-2"];
+    let ran = instance.run(&[&watch[..], &["-n2", "echo", "{cc}"]].concat())?;
+    assert_eq!(sorted(&ran.out), ["0: 1", "0: 2", "1: 1", "1: 2"]);
     // Bytes as they are, with and without a last line break.
     let ran = instance.run(&["run", "printf", "no end"])?;
     assert_eq!(ran.out, "no end");

@@ -80,6 +80,10 @@ pub fn run(global: &Global, mut args: Args) -> anyhow::Result<u8> {
         None => args.options.request(args.cc.clone(), Stdin::Empty)?,
         Some(array) => args.options.array_request(array)?,
     };
+    let label = match args.options.terms.label_io {
+        true => Label::Task,
+        false => Label::Plain,
+    };
     global.session(async |client| {
         let submitted = submitted(&client, &request).await?;
         if !args.quiet {
@@ -89,7 +93,7 @@ pub fn run(global: &Global, mut args: Args) -> anyhow::Result<u8> {
             wait_event(&client, submitted, name).await?;
         }
         match (args.wait, args.watch) {
-            (_, true) => watch(&client, submitted).await,
+            (_, true) => watch(&client, submitted, &label).await,
             (true, false) => wait(&client, "submit", submitted).await,
             (false, false) => Ok(0),
         }
@@ -227,13 +231,13 @@ pub fn progress(count: u64) -> ProgressBar {
 }
 
 /// Shows the output of all jobs, each from its beginning, some at a time.
-async fn watch(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
+async fn watch(client: &Client, submitted: Submitted, label: &Label) -> anyhow::Result<u8> {
     let mut shown = JoinSet::new();
     for job in jobs(submitted) {
         if shown.len() == WATCHED_MAX {
             shown.join_next().await.expect("some are shown")??;
         }
-        shown.spawn(show(client.clone(), job));
+        shown.spawn(show(client.clone(), job, label.clone()));
     }
     while let Some(done) = shown.join_next().await {
         done??;
@@ -241,12 +245,12 @@ async fn watch(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
     wait(client, "submit", submitted).await
 }
 
-async fn show(client: Client, job: JobId) -> anyhow::Result<()> {
+async fn show(client: Client, job: JobId, label: Label) -> anyhow::Result<()> {
     let (mut feed, mut lines) = (OutputFeed::following(&client, job, None)?, Lines::default());
     while let Some((_, frames)) = feed.next().await? {
-        write_frames(frames, &Label::Plain, &mut lines)?;
+        write_frames(frames, &label, &mut lines)?;
     }
-    lines.end(&Label::Plain)?;
+    lines.end(&label)?;
     if !feed.missing().is_empty() {
         miss("submit", feed.missing());
     }
