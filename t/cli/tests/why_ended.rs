@@ -56,3 +56,21 @@ fn who_did_not_end_well_is_told_how_where_and_by_whom_and_where_its_output_is() 
     assert_eq!(told(&well)?.len(), 1);
     instance.shut_down()
 }
+
+#[test]
+fn of_many_jobs_it_is_told_how_each_ended() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let ran = instance.run(&["submit", "--wait", "--cc=1-40", "sh", "-c", "exit 3"])?;
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    let ids: Vec<&str> = ran.out.lines().collect();
+    let range = format!("{}-{}", ids[0], ids[39]);
+    let text = instance.ok(&["why", &range])?;
+    let how = "  ended:  as its task ended with exit code 3 ";
+    let told = text.lines().filter(|line| line.starts_with(how));
+    assert_eq!(told.count(), 40, "{text}");
+    let data = instance.json(&["why", "--json", &range])?;
+    let codes = data.as_array().into_iter().flatten();
+    let codes: Vec<_> = codes.map(|one| &one["ended"]["returncode"]).collect();
+    assert_eq!(codes, [3; 40]);
+    instance.shut_down()
+}

@@ -14,6 +14,7 @@ use eddy_wire::template::{Names, expand, is_per_task};
 use eddy_wire::time::Span;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::names::Users;
 use crate::table::escaped;
@@ -23,8 +24,8 @@ use crate::{signals, when};
 const DROPPED: &str = "none";
 /// How the reason of a job begins that lost a node: no user raises it.
 const NODE_FAILURE: &str = "node-failure: ";
-/// Of so many jobs it is told: each costs two questions.
-const TOLD_MAX: usize = 16;
+/// Of so many jobs it is asked at a time: each costs two questions.
+const ASKED_MAX: usize = 16;
 
 /// What the row of a job does not say of its end.
 #[derive(Default)]
@@ -87,16 +88,27 @@ pub async fn told_of(
     rows: &[JobRow],
     shows: impl Fn(JobId) -> String,
 ) -> anyhow::Result<BTreeMap<JobId, Ended>> {
-    let mut told = BTreeMap::new();
-    for row in rows.iter().filter(|row| is_bad(row)).take(TOLD_MAX) {
-        let ended = Ended {
-            by: or_none(by_whom(client, row).await)?,
-            output: or_none(output(client, row).await)?,
-            shows: shows(row.id),
-        };
-        told.insert(row.id, ended);
+    let (mut told, mut asked) = (BTreeMap::new(), JoinSet::new());
+    for row in rows.iter().filter(|row| is_bad(row)) {
+        if asked.len() == ASKED_MAX {
+            let one = asked.join_next().await.expect("some are asked about");
+            told.extend([one??]);
+        }
+        let (client, row, shows) = (client.clone(), row.clone(), shows(row.id));
+        asked.spawn(async move { one(&client, &row, shows).await.map(|one| (row.id, one)) });
+    }
+    while let Some(one) = asked.join_next().await {
+        told.extend([one??]);
     }
     Ok(told)
+}
+
+async fn one(client: &Client, row: &JobRow, shows: String) -> Result<Ended, ClientError> {
+    Ok(Ended {
+        by: or_none(by_whom(client, row).await)?,
+        output: or_none(output(client, row).await)?,
+        shows,
+    })
 }
 
 fn is_bad(row: &JobRow) -> bool {
