@@ -16,6 +16,7 @@ use eddy_wire::suspension::Standing;
 use eddy_wire::time::{Span, Time};
 
 use crate::ids::Spelling;
+use crate::listing::has_standing;
 use crate::names::Users;
 use crate::table::{Align, shown};
 use crate::verbs::tree::gather::stage;
@@ -185,8 +186,9 @@ const FIELDS: &[(&str, &str, Get)] = &[
     ("t_inactive", "T_INACTIVE", |row, _| instant(row.t_inactive)),
     ("t_suspend", "T_SUSPEND", |row, _| instant(row.t_suspend)),
     ("t_unended", "T_UNENDED", |row, _| instant(row.t_unended)),
-    ("standing", "STANDING", |row, _| {
-        Value::Text(standing(row.standing).to_owned())
+    ("standing", "STANDING", |row, _| match has_standing(row) {
+        true => Value::Text(standing(row.standing).to_owned()),
+        false => Value::None,
     }),
     ("suspended", "SUSPENDED", |row, _| {
         length(Some(row.suspended))

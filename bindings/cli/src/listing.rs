@@ -328,6 +328,11 @@ async fn rows(client: &Client, request: ListRequest) -> Result<Vec<JobRow>, Clie
     }
 }
 
+/// Whether it may be without its cores: only one that runs has some to be without.
+pub fn has_standing(row: &JobRow) -> bool {
+    row.state == JobState::Run && row.t_unended.is_none()
+}
+
 /// A row as `--json` shows it: the fields of eddy-jobs(1).
 pub fn to_json(row: &JobRow, users: &Users) -> Value {
     let Value::Object(fields) = serde_json::to_value(row).expect("a row is JSON") else {
@@ -339,6 +344,11 @@ pub fn to_json(row: &JobRow, users: &Users) -> Value {
             "id" => Some(("f58", row.id.f58_ascii())),
             "userid" => Some(("user", users.name(row.userid))),
             _ => None,
+        };
+        // Of one that does not run it says nothing.
+        let value = match name.as_str() {
+            "standing" if !has_standing(row) => Value::Null,
+            _ => value,
         };
         object.insert(name, value);
         if let Some((name, value)) = after {
@@ -363,6 +373,21 @@ mod tests {
             }
         );
         assert!(Filter::parse("pending,bogus").is_err() && Filter::parse("").is_err());
+    }
+
+    #[test]
+    fn only_what_runs_has_a_standing() {
+        let standing = |state| {
+            let row = JobRow {
+                state,
+                ..crate::field::tests::row()
+            };
+            to_json(&row, &Users::read())["standing"].clone()
+        };
+        assert_eq!(standing(JobState::Run), "runs");
+        for state in [JobState::Sched, JobState::Cleanup, JobState::Inactive] {
+            assert_eq!(standing(state), Value::Null);
+        }
     }
 
     #[test]
