@@ -9,13 +9,16 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{Children, ChildrenRequest};
-use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest, Scope};
+use eddy_wire::services::job::{Changed, JobRow, JobSet, Raise, RaiseRequest, Scope};
 
 use crate::listing::{Filter, Question};
 use crate::names::Users;
 use crate::session::Global;
 use crate::table::escaped;
 use crate::{ids, output, request};
+
+/// Of a job that is not there, as the service says it.
+pub const GONE: &str = "there is no such job, or it is over";
 
 /// Cancel jobs
 ///
@@ -38,7 +41,7 @@ pub struct Args {
     /// Why, one line
     #[arg(short = 'm', long, value_name = "TEXT")]
     message: Option<String>,
-    /// Say what would be cancelled, and do nothing
+    /// Say what would be cancelled, and do nothing; jobs that are not there or are over fail as without it
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Do not say how many
@@ -102,13 +105,14 @@ async fn dry_run(
     (states, whose): (&[JobState], Scope),
     job_set: Option<String>,
 ) -> anyhow::Result<u8> {
-    let filter = match states.is_empty() {
+    let filter = match states.is_empty() || !jobs.is_empty() {
         true => Filter::active(),
         false => Filter {
             states: states.to_vec(),
             results: Vec::new(),
         },
     };
+    let named = jobs.clone();
     let spared = match jobs.len() == 1 {
         true => BTreeSet::new(),
         false => declared(client).await?,
@@ -132,9 +136,39 @@ async fn dry_run(
     {
         bail!(unknown);
     }
-    let rows = rows.iter().filter(|row| !spared.contains(&row.id));
+    let refused = not_cancelled(&named, &rows, states);
+    let is_left = |job: &JobId| spared.contains(job) || refused.iter().any(|(id, _)| id == job);
+    let rows = rows.iter().filter(|row| !is_left(&row.id));
     output::lines(rows.map(|row| ids::show(row.id)))?;
-    Ok(0)
+    let changed = Changed {
+        refused,
+        ..Changed::default()
+    };
+    Ok(refusals("cancel", &changed))
+}
+
+/// Which of the jobs that are named would be refused, and why, in the words of the instance; `rows` are those of them
+/// that are not over.
+fn not_cancelled(named: &JobSet, rows: &[JobRow], states: &[JobState]) -> Vec<(JobId, String)> {
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let other = |row: &&JobRow| !states.is_empty() && !states.contains(&row.state);
+    let in_other = rows.iter().filter(other);
+    let mut refused: Vec<(JobId, String)> = in_other
+        .map(|row| (row.id, format!("it is in state {}", row.state.name())))
+        .collect();
+    for (first, last) in &named.ranges {
+        if rows.iter().any(|row| *first <= row.id && row.id <= *last) {
+            continue;
+        }
+        let why = match first == last {
+            true => GONE.to_owned(),
+            false => format!("there is no such job, nor any up to {last}, or they are over"),
+        };
+        refused.push((*first, why));
+    }
+    refused
 }
 
 /// Whose jobs are meant where none are named.
@@ -284,6 +318,32 @@ fn alike(refused: &[(JobId, String)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_named_and_not_there_is_refused_in_a_dry_run_too() {
+        let row = |id, state| JobRow {
+            id: JobId(id),
+            state,
+            ..crate::field::tests::row()
+        };
+        let rows = [row(2, JobState::Run), row(7, JobState::Sched)];
+        let set = |ranges: &[(u64, u64)]| JobSet {
+            ranges: ranges.iter().map(|(a, b)| (JobId(*a), JobId(*b))).collect(),
+        };
+        let refused = not_cancelled(&set(&[(1, 3), (7, 7), (9, 9)]), &rows, &[]);
+        assert_eq!(refused, [(JobId(9), GONE.to_owned())]);
+        let refused = not_cancelled(&set(&[(1, 7), (8, 9)]), &rows, &[JobState::Sched]);
+        let why = format!(
+            "there is no such job, nor any up to {}, or they are over",
+            JobId(9)
+        );
+        assert_eq!(
+            refused,
+            [(JobId(2), "it is in state RUN".to_owned()), (JobId(8), why)]
+        );
+        // All of a kind may be none.
+        assert_eq!(not_cancelled(&set(&[]), &rows, &[JobState::Sched]), []);
+    }
 
     #[test]
     fn many_that_are_refused_for_one_reason_are_one_line() {

@@ -17,7 +17,7 @@ use crate::ids;
 use crate::listing::{Filter, Question};
 use crate::request;
 use crate::session::Global;
-use crate::verbs::cancel::{change, known, refusals};
+use crate::verbs::cancel::{GONE, change, known, refusals};
 
 /// The short name of the time limit.
 const SHORT: &str = "duration";
@@ -31,8 +31,6 @@ const ALLOWED: &str = "duration=[+-]TIME|none, name=TEXT, queue=NAME, account=NA
 /// How often a limit is reckoned that others change meanwhile, and the pause between.
 const TURNS_MAX: u32 = 200;
 const BETWEEN: Duration = Duration::from_millis(20);
-/// Of a job that is not there, as the service says it.
-const GONE: &str = "there is no such job, or it is over";
 
 /// Change jobs that wait: time limit, name, queue, account, QoS; of those that run the time limit
 ///
