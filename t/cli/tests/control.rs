@@ -197,6 +197,9 @@ fn a_waitable_job_is_collected_once() -> Tested {
     ] {
         assert_eq!(instance.run(&nothing)?.code, 2, "{nothing:?}");
     }
+    // Of none that is left all ended well.
+    let none = instance.run(&["job", "wait", "--all"])?;
+    assert_eq!((none.code, none.err.as_str()), (0, ""));
     // Asked before it has ended.
     let mut gate = instance.place.fifo("gate")?;
     let slow = instance.submit_started(&["--flags=waitable", "sh", "-c", "read line <gate"])?;

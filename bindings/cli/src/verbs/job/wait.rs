@@ -15,10 +15,11 @@ const NOTHING: u8 = 2;
 /// Wait for a job that was submitted with --flags=waitable
 ///
 /// Without an id: for whichever ends next, and print its id. Each result can be collected
-/// once. Exit code: 0 if the job ended well, 1 if not, 2 if there is nothing to wait for.
+/// once. Exit code: 0 if the job ended well, 1 if not, 2 if there is nothing to wait for. With --all it is 0
+/// where there is nothing: all that there are ended well.
 #[derive(clap::Args)]
 pub struct Args {
-    /// For all
+    /// For all; over at once, and well, where there are none
     #[arg(short = 'a', long, conflicts_with = "id")]
     all: bool,
     /// Say also which jobs ended well
