@@ -17,6 +17,7 @@ use crate::attach::{How, Interrupt, Label, Lines, Watches, exit_code, miss, writ
 use crate::request::eligible::ArrayOption;
 use crate::request::{JobOptions, Stdin};
 use crate::session::{Global, told};
+use crate::verbs::job::wait_event::event;
 use crate::{ids, output};
 
 /// How long ends are kept to be told together: what is wanted of them is shown
@@ -56,7 +57,7 @@ pub struct Args {
     #[arg(long, help_heading = "Submission")]
     watch: bool,
     /// Return when this event has happened to each job
-    #[arg(long, value_name = "NAME", help_heading = "Submission")]
+    #[arg(long, value_name = "NAME", value_parser = event, help_heading = "Submission")]
     wait_event: Option<String>,
     /// Print no ids
     #[arg(long, help_heading = "Submission")]

@@ -12,11 +12,55 @@ use crate::request::json_or_text;
 use crate::session::{Global, span};
 use crate::{ids, output};
 
+/// What can happen to a job (doc/protocol/events.md), its life first.
+const EVENTS: [&str; 32] = [
+    "submit",
+    "validate",
+    "dependency-add",
+    "dependency-remove",
+    "depend",
+    "priority",
+    "urgency",
+    "order",
+    "jobspec-update",
+    "alloc",
+    "start",
+    "finish",
+    "release",
+    "free",
+    "clean",
+    "exception",
+    "requeue",
+    "waited",
+    "memo",
+    "suspend",
+    "resume",
+    "preempted",
+    "shrink",
+    "grant-changed",
+    "passed",
+    "recalled",
+    "adopt",
+    "id-block",
+    "prolog-start",
+    "prolog-finish",
+    "epilog-start",
+    "epilog-finish",
+];
+
+/// The name of an event: one that nothing is called would be waited for until the job is over.
+pub fn event(text: &str) -> Result<String, String> {
+    match EVENTS.contains(&text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("allowed are {}", EVENTS.join(" "))),
+    }
+}
+
 /// Wait until an event has happened to a job, and print it
 ///
 /// Events: submit validate depend priority alloc start finish release free clean exception
-/// requeue and others (doc/protocol/events.md). Exit code 1 if the job is over and it did
-/// not happen, or the time is over.
+/// requeue and others (doc/protocol/events.md); a name that no event has is refused. Exit code 1 if
+/// the job is over and it did not happen, or the time is over.
 #[derive(clap::Args)]
 pub struct Args {
     /// Wait no longer than this
@@ -41,7 +85,7 @@ pub struct Args {
     #[arg(value_name = "ID")]
     id: String,
     /// The event
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = event)]
     name: String,
 }
 
@@ -102,5 +146,45 @@ fn has(line: &EventsLine, wanted: Option<(&str, &str)>) -> bool {
         serde_json::Value::Null => false,
         serde_json::Value::String(text) => text == value,
         other => *other == json_or_text(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::event::{EVENT_VERSION, EventError, Kind};
+
+    use super::*;
+
+    #[test]
+    fn only_what_can_happen_is_waited_for() {
+        let is_known = |name: &str| {
+            let decoded = Kind::decode(name, EVENT_VERSION, "", &mut |_, _| None);
+            !matches!(decoded, Err(EventError::Name(_)))
+        };
+        for name in EVENTS {
+            assert!(is_known(name), "{name}");
+            assert_eq!(event(name), Ok(name.to_owned()));
+        }
+        assert!(!is_known("strat"));
+        let refused = event("strat").expect_err("no event");
+        assert!(
+            refused.starts_with("allowed are submit validate "),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn every_event_of_the_life_of_a_job_can_be_waited_for() {
+        let page = include_str!("../../../../../doc/protocol/events.md");
+        let (_, life) = page.split_once("## A job's life").expect("a chapter");
+        let rows = life.lines().filter(|line| line.starts_with("| `"));
+        let names: Vec<&str> = rows
+            .filter_map(|row| row.split('|').nth(1))
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+            .collect();
+        assert!(names.len() > 15, "{names:?}");
+        for name in names {
+            assert!(EVENTS.contains(&name), "{name}");
+        }
     }
 }
