@@ -291,9 +291,12 @@ pub fn array(text: &str) -> Result<Array, String> {
     let (numbers, throttle) = match text.split_once('%') {
         None => (text, None),
         Some((numbers, most)) => {
-            let most: Option<u32> = most.parse().ok().filter(|most| *most > 0);
-            let most = most.ok_or("behind % is no number; allowed are 1 and more")?;
-            (numbers, Some(most))
+            let read = most.parse().ok().filter(|most: &u32| *most > 0);
+            let read = read.ok_or_else(|| {
+                let given = most.escape_debug();
+                format!("`{given}` given behind %; allowed are 1 to {}", u32::MAX)
+            })?;
+            (numbers, Some(read))
         }
     };
     let mut ids = Idset::new();
@@ -496,6 +499,15 @@ mod tests {
         assert_eq!(read("1,3,5-7%10"), Ok(("1,3,5-7".to_owned(), Some(10))));
         for wrong in ["", "x", "1-", "0-9:0", "0-9%0", "0-9%", "0-9:x"] {
             assert!(array(wrong).is_err(), "{wrong}");
+        }
+        for (wrong, given) in [
+            ("1-3%99999999999", "99999999999"),
+            ("1-3%0", "0"),
+            ("1%", ""),
+        ] {
+            let error = array(wrong).expect_err(wrong);
+            let told = format!("`{given}` given behind %; allowed are 1 to 4294967295");
+            assert_eq!(error, told);
         }
         let large = array("0-4294967295:4294967295").expect_err("too large");
         assert!(
