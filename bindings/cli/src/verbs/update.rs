@@ -18,6 +18,7 @@ use crate::listing::{Filter, Question};
 use crate::request;
 use crate::session::Global;
 use crate::verbs::cancel::{GONE, change, known, refusals};
+use crate::when;
 
 /// The short name of the time limit.
 const SHORT: &str = "duration";
@@ -190,10 +191,7 @@ async fn shift_once(
                     .or_default()
                     .push(row.id);
             }
-            _ => {
-                let why = "nothing would be left of its time limit";
-                all.refused.push((row.id, why.to_owned()));
-            }
+            _ => all.refused.push((row.id, nothing_left(micros, before))),
         }
     }
     let singly = question
@@ -217,6 +215,15 @@ async fn shift_once(
         all.refused.extend(changed.refused);
     }
     Ok(all)
+}
+
+/// Of a limit from which more is taken than it is.
+fn nothing_left(micros: i64, before: i64) -> String {
+    let short = |micros| when::short(Span(micros));
+    let (given, limit) = (short(micros.saturating_neg()), short(before));
+    format!(
+        "{SHORT}: -{given} given, nothing would be left of its time limit of {limit}; allowed is to take less than that"
+    )
 }
 
 impl Limit {
@@ -303,6 +310,14 @@ mod tests {
         assert_eq!(
             read("attributes.system.duration=-1.5m"),
             Limit::By(-Span::seconds(90).0)
+        );
+    }
+
+    #[test]
+    fn more_than_a_limit_is_not_taken_from_it() {
+        assert_eq!(
+            nothing_left(-Span::seconds(7200).0, Span::seconds(3600).0),
+            "duration: -2h given, nothing would be left of its time limit of 1h; allowed is to take less than that"
         );
     }
 
