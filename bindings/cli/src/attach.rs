@@ -18,7 +18,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use eddy_client::frames::Frames;
 use eddy_client::{Client, ClientError, EndFeed, EventFeed, Options, OutputFeed, Uri};
-use eddy_wire::error::Code;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Exception;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::lifecycle::JobResult;
@@ -311,6 +311,10 @@ struct Attached<'a> {
     /// The attempt whose output was or is being shown.
     shown: Option<Attempt>,
     seen: &'a mut Shown,
+    /// The last attempt of which tasks ran.
+    started: Option<Attempt>,
+    /// Why there is no output to be had, or not yet.
+    refused: Option<Refusal>,
     /// The hosts of which was said that nothing of theirs can be shown.
     missing: String,
     /// Our input, not read before the tasks run.
@@ -332,6 +336,8 @@ impl<'a> Attached<'a> {
             attempt: Attempt(1),
             shown: None,
             seen,
+            started: None,
+            refused: None,
             missing: String::new(),
             input: None,
         })
@@ -344,7 +350,10 @@ impl<'a> Attached<'a> {
         let part = match output.next().await {
             Ok(part) => part,
             // No output to be had (yet): the start of the tasks asks again.
-            Err(ClientError::Refused(refusal)) if refusal.code != Code::Denied => None,
+            Err(ClientError::Refused(refusal)) if refusal.code != Code::Denied => {
+                self.refused = Some(refusal);
+                None
+            }
             Err(error) => return Err(error),
         };
         match &part {
@@ -371,8 +380,10 @@ impl<'a> Attached<'a> {
     fn event(&mut self, line: &EventsLine) -> anyhow::Result<()> {
         match line.name.as_str() {
             "start" => {
+                self.started = Some(self.attempt);
                 if self.output.is_none() && self.shown < Some(self.attempt) {
                     let (job, attempt) = (self.how.job, Some(self.attempt));
+                    self.refused = None;
                     self.output = Some(OutputFeed::following(self.client, job, attempt)?);
                 }
                 match (&self.input, self.how.forward) {
@@ -398,14 +409,25 @@ impl<'a> Attached<'a> {
         Ok(())
     }
 
-    /// How it ended for this command: not well, if its tasks did not get our input.
+    /// How it ended for this command: not well, if its tasks did not get our input, or what they wrote is not to be
+    /// had.
     fn ended(&self, end: JobEnd) -> JobEnd {
-        match &self.input {
-            Some(input) if input.is_cut() && end.returncode == 0 => JobEnd {
+        // What never ran wrote nothing.
+        let unshown = self.refused.as_ref().filter(|_| self.started.is_some());
+        if let Some(refusal) = unshown {
+            let (job, why) = (ids::show(self.how.job), escaped(&refusal.text));
+            say(
+                self.how.verb,
+                &format!("what job {job} wrote is not shown: {why}"),
+            );
+        }
+        let is_cut = self.input.as_ref().is_some_and(Forwarding::is_cut);
+        match is_cut || unshown.is_some() {
+            true if end.returncode == 0 => JobEnd {
                 returncode: FAILED.into(),
                 ..end
             },
-            _ => end,
+            true | false => end,
         }
     }
 

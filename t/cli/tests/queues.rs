@@ -687,3 +687,22 @@ fn who_was_ended_did_not_end_well_and_each_id_that_is_nobodys_is_told() -> Teste
     assert!(none.refusal()?.contains("nor any up to"), "{}", none.err);
     instance.shut_down()
 }
+
+#[test]
+fn what_a_job_wrote_in_an_instance_that_was_taken_out_is_told_as_missing() -> Tested {
+    let instance = declared()?;
+    let job = instance.submit(&["-q", "batch", "echo", "hi"])?;
+    assert_eq!(instance.code(&job)?, 0);
+    assert_eq!(instance.ok(&["job", "attach", &job])?, "hi");
+    instance.shut_down()?;
+    fs::write(instance.place.join("declared.toml"), "")?;
+    instance.start_again()?;
+    let attached = instance.run(&["job", "attach", &job])?;
+    assert_eq!((attached.code, attached.out.as_str()), (1, ""));
+    let told = format!(
+        "eddy job attach: what job {job} wrote is not shown: jobs: those named were of the instance \
+         `batch`, which is over"
+    );
+    assert_eq!(attached.err.trim_end(), told);
+    instance.shut_down()
+}
