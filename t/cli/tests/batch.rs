@@ -24,6 +24,12 @@ fn an_option_behind_a_wrapped_command_is_refused_and_a_word_of_the_command_is_no
         );
         assert_eq!(line, expected);
     }
+    for (words, given) in [(&[""][..], ""), (&[" \n"], " \\n"), (&["", ""], " ")] {
+        let expected = format!(
+            "eddy batch: --wrap: `{given}` given, which is no command; allowed is a command line"
+        );
+        assert_eq!(batch(words)?.refusal()?, expected);
+    }
     for words in [
         &["eddy", "submit", "--wait", "true"][..],
         &["ls", "-l"],

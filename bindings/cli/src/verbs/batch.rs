@@ -149,7 +149,14 @@ fn script(args: &Args) -> anyhow::Result<(String, Vec<String>, String)> {
                  --wrap, and a command in quotes with all its words"
             );
         }
-        let text = format!("#!/bin/sh\n{}\n", args.script.join(" "));
+        let command = args.script.join(" ");
+        // A line that says nothing is a job that does nothing.
+        ensure!(
+            !command.trim().is_empty(),
+            "--wrap: `{}` given, which is no command; allowed is a command line",
+            command.escape_debug()
+        );
+        let text = format!("#!/bin/sh\n{command}\n");
         let program = first.split_whitespace().next().unwrap_or("wrap");
         return Ok((text, Vec::new(), last_part(program)));
     }
