@@ -306,7 +306,7 @@ fn copies_are_named_by_the_id_of_any_of_them() -> Tested {
     for (wrong, why) in [
         (format!("{alone}_3"), "is the copy with that number"),
         (format!("{}_x", jobs[0]), "allowed are"),
-        ("99_all".to_owned(), "there is no job 99"),
+        ("99_all".to_owned(), "there is no job f2i"),
     ] {
         let refused = instance.run(&["cancel", &wrong])?;
         assert!(refused.refusal()?.contains(why), "{}", refused.err);
