@@ -206,9 +206,11 @@ impl Module for Manager {
                 let waits = |job: &&Job| job.state == JobState::Priority;
                 let waiting = self.jobs.values().filter(waits);
                 let waiting = waiting.map(|job| (job.id, job.urgency));
-                let waiting: Vec<(JobId, u8)> =
-                    waiting.filter(|(id, _)| !self.gate.bars(*id)).collect();
+                let is_asked =
+                    |(id, _): &(JobId, u8)| !self.gate.bars(*id) && !self.is_of_waiting(*id);
+                let waiting: Vec<(JobId, u8)> = waiting.filter(is_asked).collect();
                 self.gate.keep_all(waiting.into_iter());
+                self.withdraw_grounds(now, out);
                 for job in self.jobs.values().filter(|job| !waits(job)) {
                     give(now, job, self.attempts_max, out);
                 }
@@ -231,6 +233,7 @@ impl Module for Manager {
             Input::Tick => {
                 self.waits.tick(now, &self.jobs, out);
                 self.place_gangs(now, out);
+                self.withdraw_grounds(now, out);
                 self.gate.tick(now);
                 self.let_next(now, None, out);
                 self.change_on(now, out);
@@ -286,6 +289,14 @@ impl Manager {
             });
         }
         self.waits.applied(now, &self.jobs, job, kind, out);
+        match kind {
+            Kind::Requeue(_) => self.withdraw_grounds(now, out),
+            Kind::Start => self.place_grounds(now, id, out),
+            _ => {}
+        }
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
         if job.is_done() {
             self.jobs.remove(&id);
         } else if kind.implied().is_some() {
@@ -312,7 +323,7 @@ impl Manager {
             return;
         }
         // It is asked about again when limits change.
-        if self.gate.bars(id) && job.urgency > 0 {
+        if (self.gate.bars(id) || self.is_of_waiting(id)) && job.urgency > 0 {
             return;
         }
         let place = self.hook.priority(&job.submit, job.urgency);
@@ -330,6 +341,42 @@ impl Manager {
     /// Those of gangs have their place whom no limit keeps back any more that had come since.
     fn place_gangs(&mut self, now: Time, out: &mut Outbox) {
         for id in self.gate.changed_gangs() {
+            let waits = |job: &Job| job.state == JobState::Priority;
+            if self.jobs.get(&id).is_some_and(waits) && !self.gate.is_kept(id) {
+                self.place(now, id, &Kind::Depend, out);
+            }
+        }
+    }
+
+    /// Whether it is what an instance is to grow by that waits: it has no place until that does, which would
+    /// keep the instance itself back where both count for a limit.
+    fn is_of_waiting(&self, id: JobId) -> bool {
+        let of = |job: &Job| job.submit.spec.request.grows();
+        let of = self.jobs.get(&id).and_then(of);
+        let of = of.and_then(|of| self.jobs.get(&of));
+        of.is_some_and(|of| of.state.is_pending()) && self.gate.counts(id)
+    }
+
+    /// What instances are to grow by that wait to run again gives its place back.
+    fn withdraw_grounds(&mut self, now: Time, out: &mut Outbox) {
+        for id in self.gate.grounds() {
+            if !self.is_of_waiting(id) {
+                continue;
+            }
+            self.gate.forget(id);
+            let has_place = |job: &&Job| job.state == JobState::Sched && job.urgency > 0;
+            if let Some(job) = self.jobs.get(&id).filter(has_place) {
+                out.append(now, id, Kind::Urgency(job.urgency, job.submit.user));
+            }
+        }
+    }
+
+    /// An instance runs: what it is to grow by is asked about.
+    fn place_grounds(&mut self, now: Time, instance: JobId, out: &mut Outbox) {
+        let of = |id: &JobId| self.jobs.get(id)?.submit.spec.request.grows();
+        let mut its = self.gate.grounds();
+        its.retain(|id| of(id) == Some(instance));
+        for id in its {
             let waits = |job: &Job| job.state == JobState::Priority;
             if self.jobs.get(&id).is_some_and(waits) && !self.gate.is_kept(id) {
                 self.place(now, id, &Kind::Depend, out);

@@ -184,6 +184,17 @@ impl View {
         halted.filter(|_| job.submit.pass.is_none()).cloned()
     }
 
+    /// That the instance which is to grow by a job waits itself.
+    fn grows_what_waits(&self, job: &Job) -> Option<Reason> {
+        let of = self.jobs.get(&job.submit.spec.request.grows()?)?;
+        of.state.is_pending().then(|| Reason::Dependency {
+            what: format!(
+                "job {}, the instance that is to grow by it, to run",
+                of.id.f58_ascii()
+            ),
+        })
+    }
+
     /// That the queue of a job is stopped.
     fn stopped(&self, job: &Job) -> Option<Reason> {
         let queue = queues::of(&job.submit.spec)?;
@@ -215,6 +226,7 @@ impl View {
             // What a parent passed down begins as it said.
             JobState::Sched if let Some(why) = self.halted_for(job) => why,
             JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
+            JobState::Sched if let Some(instance) = self.grows_what_waits(job) => instance,
             JobState::Sched if let Some(stopped) = self.stopped(job) => stopped,
             JobState::Sched if let Some(unmet) = self.unmet.get(&job.id) => unmet.clone(),
             JobState::Sched if let Some(incomplete) = self.ready.incomplete(job.id) => incomplete,
@@ -240,6 +252,7 @@ impl View {
                     behind(job, head.as_ref(), self.line, self.age())
                 }
             },
+            JobState::Priority if let Some(instance) = self.grows_what_waits(job) => instance,
             JobState::Priority if let Some(barred) = self.limits.bars_gang(job.id) => barred,
             JobState::Priority => self.limits.binding_then(job.id)?.reason(),
             JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => return None,

@@ -37,6 +37,8 @@ pub(super) struct Gate {
     /// Members of gangs that are not over, and whether limits changed since those were asked about who have no place.
     gangs: BTreeSet<JobId>,
     asked: Asked,
+    /// What instances are to grow by.
+    grounds: BTreeSet<JobId>,
     /// Who was let through and whose place is not recorded yet: what it takes does not count so
     /// long, so nobody else of a limit is let through.
     proposed: Option<JobId>,
@@ -111,6 +113,9 @@ impl Gate {
                 if gang::of(&submit.spec).is_ok_and(|gang| gang.is_some()) {
                     self.gangs.insert(job);
                 }
+                if submit.spec.request.grows().is_some() {
+                    self.grounds.insert(job);
+                }
             }
             (Kind::Account(_), _) => self.limits_changed(),
             (Kind::Memo(memo), None) if live::Change::told(memo).is_some() => self.limits_changed(),
@@ -122,6 +127,7 @@ impl Gate {
             ) => {
                 if matches!(record.event.kind, Kind::Clean) {
                     self.gangs.remove(&job);
+                    self.grounds.remove(&job);
                 }
                 self.forget(job);
                 self.proposed = self.proposed.filter(|proposed| *proposed != job);
@@ -145,6 +151,16 @@ impl Gate {
     /// through would wait for it, and it for what they keep of the limit.
     pub fn bars(&self, job: JobId) -> bool {
         self.gangs.contains(&job) && self.limits.bars_gang(job).is_some()
+    }
+
+    /// What instances are to grow by.
+    pub fn grounds(&self) -> Vec<JobId> {
+        self.grounds.iter().copied().collect()
+    }
+
+    /// Whether a job counts for any limit.
+    pub fn counts(&self, job: JobId) -> bool {
+        !self.limits.whose(job).is_empty()
     }
 
     /// Whether a job stands among those who are asked about in turn.
@@ -349,7 +365,8 @@ impl Gate {
         self.of.insert(job, (line, urgency));
     }
 
-    fn forget(&mut self, job: JobId) {
+    /// Nobody asks about a job any more until it is to have its place.
+    pub fn forget(&mut self, job: JobId) {
         let Some((line, urgency)) = self.of.remove(&job) else {
             return;
         };

@@ -340,3 +340,33 @@ fn within_limit(mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Resu
     }
     Ok(false)
 }
+
+#[test]
+fn an_instance_that_waits_again_is_not_kept_back_by_what_it_asked_for() -> Tested {
+    let instance = Instance::start(&["--size=2", "--cores=1"])?;
+    for account in ["a", "b"] {
+        instance.ok(&["account", "add", account])?;
+        instance.ok(&["account", "add-user", "root", "--account", account])?;
+    }
+    let other = ["--account=b", "-t", "10m", "sleep", "600"];
+    instance.submit_started(&other)?;
+    let inside = instance.ok(&["alloc", "--bg", "-N1", "-t", "10m", "--account=a"])?;
+    let ask = instance.ok(&["--at", &inside, "grant", "ask", "-N1", "-t", "10m"])?;
+    instance.ok(&["account", "edit", "a", "--max-running-jobs", "1"])?;
+    // Who goes before it takes its node.
+    let before = instance.submit(&[&["--urgency=31"], &other[..]].concat())?;
+    instance.ok(&["job", "requeue", &inside])?;
+    instance.event(&before, "start")?;
+    let why = instance.ok(&["why", &ask])?;
+    let waits = format!("job {inside}, the instance that is to grow by it, to run");
+    assert!(why.contains(&waits), "{why}");
+    assert!(!why.contains("at once"), "{why}");
+    instance.ok(&["cancel", &before])?;
+    instance.ok(&["job", "wait-event", "-c2", &inside, "start"])?;
+    instance.ok(&["job", "wait-event", "-c2", &inside, "adopt"])?;
+    let why = instance.ok(&["why", &ask])?;
+    assert!(why.contains("limit `running_jobs` of account `a`"), "{why}");
+    instance.ok(&["account", "edit", "a", "--max-running-jobs", "none"])?;
+    instance.ok(&["cancel", "--all"])?;
+    instance.shut_down()
+}
