@@ -48,6 +48,14 @@ fn found_among(
     );
 }
 
+/// By a script that is given where the rule breaks; without that nothing is found.
+fn found_by(script: impl Fn(&str) -> String, name: &str, sentence: &str) {
+    let told = play(&script(&format!("break {name}\n"))).expect("a script");
+    assert!(told.contains(sentence), "{told}");
+    let told = play(&script("")).expect("a script");
+    assert!(!told.contains("BROKEN"), "{told}");
+}
+
 #[test]
 fn a_reply_before_its_record_is_durable() {
     found(
@@ -325,13 +333,8 @@ fn a_job_that_waits_too_long_in_a_line_of_nodes_that_are_set_aside() {
              pass 6\nsubmit e queue=q run=60 limit=60\npass 20\n"
         )
     };
-    let told = play(&script("break overdue-unheard\n")).expect("a script");
-    assert!(
-        told.contains("has waited too long in line `q` and would start at"),
-        "{told}"
-    );
-    let told = play(&script("")).expect("a script");
-    assert!(!told.contains("BROKEN"), "{told}");
+    let sentence = "has waited too long in line `q` and would start at";
+    found_by(script, "overdue-unheard", sentence);
 }
 
 #[test]
@@ -345,13 +348,8 @@ fn a_promise_that_is_lost_to_a_lesser_job_where_turns_change() {
              pass 3\n"
         )
     };
-    let told = play(&script("break promise-dropped\n")).expect("a script");
-    assert!(
-        told.contains("though nobody who is due as much begins or has another start"),
-        "{told}"
-    );
-    let told = play(&script("")).expect("a script");
-    assert!(!told.contains("BROKEN"), "{told}");
+    let sentence = "though nobody who is due as much begins or has another start";
+    found_by(script, "promise-dropped", sentence);
 }
 
 #[test]
