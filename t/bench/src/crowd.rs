@@ -1,9 +1,10 @@
 //! Many who look at their jobs again and again beside one who works: how long his submissions take and
-//! how soon his jobs start, against the same instance in a quiet moment. The crowd speaks the protocol
-//! itself, since so many commands at once would measure how this machine starts processes.
+//! how soon his jobs start, against the same instance in a quiet moment, and against one beside which the
+//! crowd does its own part alone: it reads listings as long, and asks nobody for them. The crowd speaks
+//! the protocol itself, since so many commands at once would measure how this machine starts processes.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+mod clients;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,22 +13,20 @@ use eddy_client::{Client, Options, Uri};
 use eddy_wire::id::JobId;
 use eddy_wire::services::job::{JobSet, List, ListRequest, Submit, SubmitRequest, URGENCY_DEFAULT};
 use serde_json::Value;
-use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use self::clients::{Asks, Crowd, Reads};
 use crate::Setup;
 use crate::instance::Instance;
 use crate::report::Report;
 use crate::rounds::{Series, quantile};
 
-/// Who loops.
-const CROWD: usize = 500;
 /// Jobs in the listing.
 const LISTED: usize = 200;
 /// What a person's shell takes for the next command, at the least.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Submissions and starts, quiet and beside the crowd.
+/// Submissions and starts: quiet, beside the crowd's own part, and beside the crowd.
 ///
 /// # Errors
 /// The instance does not start, or a job fails.
@@ -39,52 +38,77 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
     let count = setup.count(500);
     let worker = Worker::new(&instance, &uri, spec)?;
     worker.jobs(10)?;
-    let quiet = worker.jobs(count)?;
-    let (ends, listings) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-    let (beside, rate) = thread::scope(|scope| {
-        let crowd = scope.spawn(|| looping(&uri, &ends, &listings));
-        // All are there and have had an answer or two.
-        while listings.load(Ordering::Relaxed) < 2 * CROWD as u64 && !crowd.is_finished() {
-            thread::sleep(PAUSE);
-        }
-        let (before, begun) = (listings.load(Ordering::Relaxed), Instant::now());
-        let beside = worker.jobs(count);
-        let made = listings.load(Ordering::Relaxed) - before;
-        ends.store(true, Ordering::Relaxed);
-        let ended = crowd.join();
-        ended.map_err(|_| anyhow::anyhow!("the crowd panicked"))??;
-        anyhow::Ok((beside?, made as f64 / begun.elapsed().as_secs_f64()))
-    })?;
-    let mut report = Report::default();
+    let answer = worker.listing()?;
     let mut listed = Series::new("listings answered", "1/s");
-    listed.figures.push(rate);
+    let mut own = Series::new("listings read that nobody was asked for", "1/s");
+    let phases = ["quiet", "beside what 500 read", "beside 500"];
+    let [mut quiet, mut reading, mut beside] = phases.map(Figures::new);
+    for _ in 0..setup.rounds(3) {
+        quiet.add(&worker.jobs(count)?);
+        let crowd = Crowd::begin(Reads(answer.clone()))?;
+        reading.add(&worker.jobs(count)?);
+        own.figures.push(crowd.end()?);
+        let crowd = Crowd::begin(Asks(uri.clone()))?;
+        beside.add(&worker.jobs(count)?);
+        listed.figures.push(crowd.end()?);
+    }
+    let mut report = Report::default();
     report.add(&listed);
-    add(&mut report, "quiet", &quiet, [None, None]);
-    add(&mut report, "beside 500", &beside, [Some("<= 20 ms"), None]);
-    let (slow, base) = (
-        quantile(&beside.starts, 0.99),
-        quantile(&quiet.starts, 0.99),
-    );
-    let mut share = Series::new("start p99, beside against quiet", "%");
-    share.figures.push(slow * 100.0 / base);
+    report.add(&own);
+    quiet.tell(&mut report, None);
+    reading.tell(&mut report, None);
+    beside.tell(&mut report, Some("<= 20 ms"));
+    let start = |figures: &Figures| figures.starts[1].clone();
+    let share = start(&beside).percent_of(&start(&quiet), "start p99, beside 500 of quiet");
     report.add_budgeted(&share, "<= 200 %");
+    let share =
+        start(&beside).percent_of(&start(&reading), "start p99, beside 500 of what they read");
+    report.add(&share);
     report.note(format!(
-        "{CROWD} clients list {LISTED} jobs each, {count} jobs one after the other"
+        "{} clients list {LISTED} jobs each, {count} jobs one after the other in each round; they are one thread, \
+         which has a core for itself to read what they are told",
+        clients::CROWD
     ));
     Ok(report)
 }
 
-fn add(report: &mut Report, when: &str, seen: &Seen, budgets: [Option<&'static str>; 2]) {
-    let all = [("submit", &seen.submits), ("submit to start", &seen.starts)];
-    for ((what, figures), budget) in all.into_iter().zip(budgets) {
-        for (share, called) in [(0.5, "p50"), (0.99, "p99")] {
-            let mut series = Series::new(format!("{what} {called}, {when}"), "ms");
-            series.figures.push(quantile(figures, share));
-            match budget {
-                Some(budget) if called == "p99" => report.add_budgeted(&series, budget),
-                _ => report.add(&series),
+/// Figures of one phase, round by round: half of all are below the first, 99 of 100 below the second.
+struct Figures {
+    submits: [Series; 2],
+    starts: [Series; 2],
+}
+
+impl Figures {
+    fn new(when: &str) -> Figures {
+        let both = |what: &str| {
+            ["p50", "p99"].map(|called| Series::new(format!("{what} {called}, {when}"), "ms"))
+        };
+        Figures {
+            submits: both("submit"),
+            starts: both("submit to start"),
+        }
+    }
+
+    fn add(&mut self, seen: &Seen) {
+        let all = [
+            (&mut self.submits, &seen.submits),
+            (&mut self.starts, &seen.starts),
+        ];
+        for (series, figures) in all {
+            for (series, share) in series.iter_mut().zip([0.5, 0.99]) {
+                series.figures.push(quantile(figures, share));
             }
         }
+    }
+
+    fn tell(&self, report: &mut Report, budget: Option<&'static str>) {
+        let [half, most] = &self.submits;
+        report.add(half);
+        match budget {
+            Some(budget) => report.add_budgeted(most, budget),
+            None => report.add(most),
+        }
+        self.starts.iter().for_each(|series| report.add(series));
     }
 }
 
@@ -146,6 +170,18 @@ impl<'a> Worker<'a> {
         Ok(Seen { submits, starts })
     }
 
+    /// What a client is told that asks as the crowd does, part by part.
+    fn listing(&self) -> anyhow::Result<Vec<Vec<u8>>> {
+        self.runtime.block_on(async {
+            let mut rows = self.client.stream::<List>(&ListRequest::default())?;
+            let mut parts = Vec::new();
+            while let Some(part) = rows.next().await {
+                parts.push(serde_json::to_vec(&part?.0)?);
+            }
+            Ok(parts)
+        })
+    }
+
     /// Milliseconds from the submission of each job to its start.
     async fn starts(&self, jobs: JobSet) -> anyhow::Result<Vec<f64>> {
         let request = ListRequest {
@@ -163,38 +199,4 @@ impl<'a> Worker<'a> {
         anyhow::ensure!(!starts.is_empty(), "no job is listed");
         Ok(starts)
     }
-}
-
-/// The crowd, until it is told to go.
-fn looping(uri: &Uri, ends: &Arc<AtomicBool>, listings: &Arc<AtomicU64>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let mut crowd = JoinSet::new();
-        for _ in 0..CROWD {
-            let client = Client::connect(uri, Options::default()).await?;
-            crowd.spawn(one(client, Arc::clone(ends), Arc::clone(listings)));
-        }
-        while let Some(done) = crowd.join_next().await {
-            done??;
-        }
-        Ok(())
-    })
-}
-
-async fn one(
-    client: Client,
-    ends: Arc<AtomicBool>,
-    listings: Arc<AtomicU64>,
-) -> anyhow::Result<()> {
-    while !ends.load(Ordering::Relaxed) {
-        let mut rows = client.stream::<List>(&ListRequest::default())?;
-        while let Some(part) = rows.next().await {
-            part?;
-        }
-        listings.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(PAUSE).await;
-    }
-    Ok(())
 }

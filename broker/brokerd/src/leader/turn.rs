@@ -14,7 +14,7 @@ mod waking;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use eddy_broker::tree::OverlayInput;
 use eddy_broker::{
@@ -255,7 +255,7 @@ impl Leader {
             heard = heard(&mut self.child) => Event::Parent(heard),
             () = wake, if is_waking => Event::Wake,
             () = self.hold.as_mut(), if self.holding == Holding::Batch => Event::Hold,
-            () = tokio::task::yield_now(), if !self.listings.is_empty() => Event::Idle,
+            () = self.listings.turn(), if !self.listings.is_empty() => Event::Idle,
         }
     }
 
@@ -533,6 +533,7 @@ impl Leader {
         match effect {
             Effect::Reply(reply) => self.answer_here(reply),
             Effect::Shell(epoch, word) => {
+                self.listings.given(Instant::now());
                 if let Some(link) = self.peers.tell_shell(epoch, word) {
                     self.close_shell(link);
                 }

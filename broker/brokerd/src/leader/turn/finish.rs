@@ -56,7 +56,11 @@ impl Leader {
             self.settle();
         }
         match self.store.send(now, &self.broker) {
-            Ok(committed) => committed,
+            Ok(Some(committed)) => Some(committed),
+            Ok(None) => {
+                self.listings.given(Instant::now());
+                None
+            }
             Err(error) => {
                 tracing::error!(%error, "the journal takes no more");
                 self.end_fatally();

@@ -20,14 +20,24 @@ const LISTINGS: &[&str] = &[
     usage::Report::TOPIC,
 ];
 /// How long listings are worked at before the loop looks for anything else.
-const SLICE: Duration = Duration::from_millis(1);
-/// One that waits longer has its turn although there is other work.
+const SLICE: Duration = Duration::from_micros(250);
+/// Where nobody had an answer for so long, listings have a turn although there is other work. Not when one
+/// waited for so long: with a crowd one always has, and each turn of the loop would begin with listings.
 const LATE: Duration = Duration::from_millis(20);
+/// How long that turn is: with the above, their share of a loop that is never idle.
+const LATE_SLICE: Duration = Duration::from_millis(1);
+/// So long after the journal or a shell was given work nobody is answered: it is woken on the processor that
+/// this loop is on, more often than not, and would wait there for listings.
+const REST: Duration = Duration::from_millis(1);
 
 /// Who waits for a listing, the longest first. Bounded by what clients may have unanswered.
 #[derive(Default)]
 pub(super) struct Listings {
     waiting: VecDeque<(Instant, ClientId, Message)>,
+    /// When the last one was answered.
+    answered: Option<Instant>,
+    /// When the journal or a shell was given work last.
+    given: Option<Instant>,
 }
 
 impl Listings {
@@ -53,29 +63,60 @@ impl Listings {
         Some(message)
     }
 
-    fn is_late(&self) -> bool {
+    /// Work is given to somebody else.
+    pub(super) fn given(&mut self, now: Instant) {
+        self.given = Some(now);
+    }
+
+    /// Who waits has a turn.
+    pub(super) fn turn(&self) -> impl Future<Output = ()> + use<> {
+        let rest = self.rests_until(Instant::now());
+        async move {
+            match rest {
+                Some(until) => tokio::time::sleep_until(until.into()).await,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    fn rests_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.given? + REST;
+        (until > now).then_some(until)
+    }
+
+    fn is_late(&self, now: Instant) -> bool {
         let first = self.waiting.front();
-        first.is_some_and(|(since, ..)| since.elapsed() >= LATE)
+        let since = first.map(|(since, ..)| self.answered.unwrap_or(*since).max(*since));
+        since.is_some_and(|since| now.saturating_duration_since(since) >= LATE)
     }
 }
 
 impl Leader {
-    /// Answers for a moment, one at least.
+    /// Answers where there is no other work.
     pub(super) fn list(&mut self) {
-        let until = Instant::now() + SLICE;
+        self.list_for(SLICE);
+    }
+
+    /// Answers for so long, one at least. Each is sent at once: for what a listing is, that takes longer than
+    /// to make it, and at the end of the turn no slice would count it.
+    fn list_for(&mut self, slice: Duration) {
+        let until = Instant::now() + slice;
         while let Some((_, id, message)) = self.listings.waiting.pop_front() {
             self.serve(id, message);
             self.settle();
-            if Instant::now() >= until {
+            self.peers.flush();
+            let now = Instant::now();
+            self.listings.answered = Some(now);
+            if now >= until {
                 break;
             }
         }
     }
 
-    /// The same where other work never ends.
+    /// Answers where other work never ends, and nobody was for long.
     pub(super) fn list_late(&mut self) {
-        if self.listings.is_late() {
-            self.list();
+        if self.listings.is_late(Instant::now()) {
+            self.list_for(LATE_SLICE);
         }
     }
 }
@@ -111,6 +152,32 @@ mod tests {
         assert!(!listings.is_empty());
         assert!(listings.put(FIRST, cancel(4)).is_some());
         assert!(listings.is_empty());
+    }
+
+    #[test]
+    fn who_was_given_work_has_the_processor_first() {
+        let mut listings = Listings::default();
+        let now = Instant::now();
+        assert_eq!(listings.rests_until(now), None);
+        listings.given(now);
+        assert_eq!(listings.rests_until(now), Some(now + REST));
+        assert_eq!(listings.rests_until(now + REST), None);
+    }
+
+    /// With a crowd there is always one that waits for long: each turn of the loop would begin with listings.
+    #[test]
+    fn however_many_wait_listings_have_a_turn_of_their_own_once_in_a_while() {
+        let mut listings = Listings::default();
+        let begun = Instant::now();
+        for matchtag in 1..=500 {
+            assert!(listings.put(FIRST, listing(matchtag)).is_none());
+        }
+        let until = begun + LATE + Duration::from_secs(1);
+        assert!(!listings.is_late(begun), "there is other work");
+        assert!(listings.is_late(until), "nobody had an answer");
+        listings.answered = Some(until);
+        assert!(!listings.is_late(until + LATE / 2), "one had one");
+        assert!(listings.is_late(until + LATE));
     }
 
     /// It goes over all payers, running jobs and nodes.
