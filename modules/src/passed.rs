@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, Reacts, Request, ToParent};
-use eddy_wire::event::{Entry, Exception, Final, Kind, Pass, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{
+    Adoption, Entry, Exception, Final, Kind, Pass, Record, Requeue, Submit, Waitable,
+};
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
@@ -90,6 +92,8 @@ struct Held {
     life: Life,
     /// What this instance took itself.
     own: Option<Own>,
+    /// Who it is, where it is an instance that has said hello.
+    adopted: Option<Box<Adoption>>,
     /// Its next attempt, which came before this one was forgotten.
     next: Option<(Box<Given>, Asked)>,
 }
@@ -137,6 +141,7 @@ impl Module for Passed {
         held.shrinking.apply(&record.event.kind);
         match &record.event.kind {
             Kind::Start => held.began = Some(record.event.t),
+            Kind::Adopt(adoption) => held.adopted = Some(adoption.clone()),
             Kind::GrantChanged(grant) => held.has = grant.set.ranks(),
             Kind::JobspecUpdate(map) => held.limit = update::duration(map).or(held.limit),
             Kind::Release(_, last @ (Final::Yes | Final::Free(_) | Final::Over(_))) => {
@@ -265,6 +270,7 @@ impl Held {
             stop: None,
             life: Life::Goes,
             own: None,
+            adopted: None,
             next: None,
         }
     }
@@ -282,6 +288,7 @@ impl Held {
                 began: self.began,
                 ended: None,
                 begun: None,
+                adopted: None,
             };
             say(told, out);
         }
@@ -347,7 +354,7 @@ impl Passed {
             }
             Kind::Clean if held.next.is_some() => out.append(now, id, Kind::Waited),
             Kind::Memo(memo) if is_ordered_above(memo) => self.is_ordered(id, out),
-            Kind::Start | Kind::Clean => tell(id, held, out),
+            Kind::Start | Kind::Adopt(_) | Kind::Clean => tell(id, held, out),
             Kind::Suspend(_) => held.tell_stopped(id, out),
             Kind::GrantChanged(_) => {
                 held.tell_stopped(id, out);
@@ -526,6 +533,7 @@ fn tell(job: JobId, held: &Held, out: &mut Outbox) {
                 began: held.began,
                 ended: held.ended,
                 begun: held.own.as_ref().and_then(Own::begun),
+                adopted: held.adopted.clone(),
             },
             out,
         );
@@ -550,6 +558,7 @@ fn refuse(job: JobId, attempt: Attempt, exception: Exception, out: &mut Outbox) 
         began: None,
         ended: None,
         begun: None,
+        adopted: None,
     };
     say(told, out);
 }

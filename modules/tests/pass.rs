@@ -7,7 +7,7 @@ use crate::nest_stand::*;
 use bytes::Bytes;
 use eddy_broker::effect::{ParentWord, ToParent};
 use eddy_broker::{Arrival, Effect};
-use eddy_wire::event::{Exception, Kind, Pass};
+use eddy_wire::event::{Adoption, Exception, Kind, Pass};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -95,17 +95,18 @@ pub fn tells(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<FromParen
 }
 
 pub fn tells_all(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<Effect> {
+    let of = ToldOf {
+        state,
+        ..ToldOf::accepted(JOB, Attempt(attempt))
+    };
+    says(stand, of)
+}
+
+/// The instance says this of a job.
+fn says(stand: &mut Stand, of: ToldOf) -> Vec<Effect> {
     let child = ChildOf {
         job: BATCH,
         attempt: Attempt(1),
-    };
-    let of = ToldOf {
-        job: JOB,
-        attempt: Attempt(attempt),
-        state,
-        began: None,
-        ended: None,
-        begun: None,
     };
     let jobs = vec![of];
     stand.call::<TellsOf>(CHANNEL, 0, &ToldRequest { child, jobs })
@@ -190,6 +191,37 @@ fn what_is_told_of_it_is_recorded_once_and_forgotten_when_it_is() {
         "{words:?}"
     );
     assert_eq!(stand.names(JOB).len(), 11, "nothing more is recorded");
+}
+
+#[test]
+fn where_an_instance_is_that_was_passed_is_recorded_once_for_each_attempt() {
+    let mut stand = Stand::with_children(&with_batch());
+    with_shells(&mut stand);
+    adopt(&mut stand, CHANNEL, BATCH);
+    stand.submit(CLIENT, USER, json!({"queue": "long", "instance": {}}));
+    starts(&mut stand, JOB, core([3], 1));
+    let is_there = |attempt: u32, statedir: &str| ToldOf {
+        state: PassState::Running,
+        adopted: Some(Box::new(Adoption {
+            instance: "inside".to_owned(),
+            uri: "local:///inside".to_owned(),
+            statedir: statedir.to_owned(),
+        })),
+        ..ToldOf::accepted(JOB, Attempt(attempt))
+    };
+    tells(&mut stand, 1, PassState::Running);
+    says(&mut stand, is_there(1, "/children/3.1"));
+    says(&mut stand, is_there(1, "/children/3.1"));
+    assert_eq!(stand.names(JOB)[6..], ["start", "adopt"]);
+    tells(&mut stand, 1, over(None, Some(exception("bounce"))));
+    stand.now = stand.now.after(Span::seconds(60));
+    stand.tell(Arrival::Tick);
+    starts(&mut stand, JOB, core([3], 1));
+    says(&mut stand, is_there(1, "/children/3.1"));
+    says(&mut stand, is_there(2, "/children/3.1"));
+    let names = stand.names(JOB);
+    let adoptions = names.iter().filter(|name| **name == "adopt");
+    assert_eq!(adoptions.count(), 2, "{names:?}");
 }
 
 #[test]

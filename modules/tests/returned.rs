@@ -98,6 +98,7 @@ fn a_users_instance_says_nothing_of_jobs() {
                 began: None,
                 ended: None,
                 begun: None,
+                adopted: None,
             };
             let names = stand.names(job);
             let jobs = vec![of];

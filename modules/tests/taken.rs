@@ -128,6 +128,7 @@ pub fn began_of(job: JobId, began: i64, state: PassState) -> ToldOf {
         began: Some(ago(began)),
         ended,
         begun: Some(Box::new(begun)),
+        adopted: None,
     }
 }
 
@@ -344,6 +345,7 @@ fn nobody_ends_here_what_its_instance_may_have_begun() {
         began: None,
         ended: None,
         begun: None,
+        adopted: None,
     }];
     stand.call::<TellsOf>(
         NEXT,

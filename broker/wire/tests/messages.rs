@@ -119,6 +119,7 @@ fn the_end_of_a_job_is_said_in_the_place_of_its_begin_and_of_nothing_else() {
         began: Some(Time(5)),
         ended: None,
         begun: None,
+        adopted: None,
     };
     let over = |began| PassState::Over {
         began,

@@ -266,6 +266,7 @@ impl Nest {
             began: began_at,
             ended: ended_at,
             begun: _,
+            adopted,
         } = told;
         let run = self.passes.jobs.get_mut(&job);
         let run = run.filter(|run| {
@@ -280,6 +281,12 @@ impl Nest {
             && to.told.settled == Stated::NotYet
         {
             to.told.has.insert(job);
+        }
+        if let Some(adopted) = adopted
+            && let Some(below) = self.below.get(&job)
+            && below.adoption() != Some(&*adopted)
+        {
+            out.append(now, job, Kind::Adopt(adopted));
         }
         match state {
             PassState::Accepted => {}

@@ -70,6 +70,7 @@ impl Held {
                 began: self.began,
                 ended: None,
                 begun: None,
+                adopted: None,
             };
             say(told, out);
         }

@@ -533,16 +533,39 @@ fn usage_by_job_is_the_ledgers_and_tells_what_an_instance_did_with_it() -> Teste
 #[test]
 fn what_was_used_of_an_instance_that_ran_again_is_of_all_its_attempts() -> Tested {
     let instance = Instance::start(&["--cores=2", "-S", "exec.kill_grace=0.5s"])?;
+    runs_again(&instance, &["batch", "-n1"])?;
+    instance.shut_down()
+}
+
+#[test]
+fn what_was_used_of_an_instance_that_ran_again_in_a_queue_is_of_all_its_attempts() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("queue.toml");
+    let text = "[exec]\nkill_grace = \"0.5s\"\n[[instance]]\nname = \"batch\"\nelastic = \"all\"\n\
+                [[queue]]\nname = \"batch\"\ninstance = \"batch\"\n";
+    fs::write(&config, text)?;
+    let state = place.path().join("state");
+    let instance = Instance::start_in(place, state, &["--cores=2", "--config", &config])?;
+    runs_again(&instance, &["batch", "-n1", "-q", "batch"])?;
+    instance.shut_down()
+}
+
+/// An instance that is requeued has used what both its attempts did, as long as it runs and when it is over.
+fn runs_again(instance: &Instance, batch: &[&str]) -> Tested {
     let mut ran = instance.place.fifo("ran")?;
     let (place, eddy) = (instance.place.path().display(), instance.place.program());
     let script = format!(
-        "cd {place}; {eddy} run sleep 0.2; echo ran > ran; [ -e again ] && exit; : > again; exec sleep 600"
+        "cd {place}; {eddy} run sleep 0.2; echo ran > ran; [ -e again ] && read line < go && exit; : > again; \
+         exec sleep 600"
     );
-    let batch = ["batch", "-n1", "--output=none", "--wrap", &script];
-    let job = instance.ok(&batch)?;
+    let mut go = instance.place.fifo("go")?;
+    let job = instance.ok(&[batch, &["--output=none", "--wrap", &script]].concat())?;
     ran.line()?;
     instance.ok(&["job", "requeue", &job])?;
     ran.line()?;
+    let running = instance.json(&["usage", &job, "--json"])?;
+    assert!(core_time(&running, &["used"]) >= 400_000, "{running}");
+    go.let_go(1)?;
     assert_eq!(instance.code(&job)?, 0);
     let by_job = instance.json(&["usage", &job, "--json"])?;
     let (used, charged) = (
@@ -550,7 +573,7 @@ fn what_was_used_of_an_instance_that_ran_again_is_of_all_its_attempts() -> Teste
         core_time(&by_job, &["charged"]),
     );
     assert!(used >= 400_000 && used < charged, "{by_job}");
-    instance.shut_down()
+    Ok(())
 }
 
 #[test]

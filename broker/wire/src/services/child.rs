@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{JobSet, SubmitRequest, Submitted};
 use super::service;
-use crate::event::{Exception, IdBlock, Sent};
+use crate::event::{Adoption, Exception, IdBlock, Sent};
 use crate::id::{Attempt, Epoch, JobId};
 use crate::idset::Idset;
 use crate::message::{Roles, Type};
@@ -355,6 +355,9 @@ pub struct ToldOf {
     /// What it was given, where it was begun without the parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Box<Begun>>,
+    /// Who it is, where it is an instance that has said hello.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Box<Adoption>>,
 }
 
 /// So many words back one is looked for that a later one says, too.
@@ -370,6 +373,7 @@ impl ToldOf {
             began: None,
             ended: None,
             begun: None,
+            adopted: None,
         }
     }
 
