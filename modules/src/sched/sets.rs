@@ -530,6 +530,10 @@ impl Sched {
                 let Some(name) = seen.and_then(|seen| Sets::name(&seen.submit)) else {
                     return;
                 };
+                // The planner is not asked again for that of which jobs have nothing: it would say nothing anew.
+                if self.sets.elastic.contains_key(name) {
+                    return;
+                }
                 let to = |id: &JobId| self.jobs.get(id)?.to.as_ref();
                 unmet
                     .filter(|id| to(id).is_some_and(|to| &*to.name == name))

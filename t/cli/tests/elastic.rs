@@ -299,6 +299,24 @@ fn a_node_of_an_instance_that_no_queue_leads_to_is_taken_out() -> Tested {
     instance.shut_down()
 }
 
+/// Waits until a job has been granted these ranks.
+fn until_it_has(instance: &Instance, job: &str, ranks: &str) -> Tested {
+    let ranks = format!("\"rank\":\"{ranks}\"");
+    loop {
+        let log = instance.ok(&["job", "eventlog", job])?;
+        let changes = log.lines().filter(|line| line.contains(" grant-changed "));
+        if changes
+            .clone()
+            .next_back()
+            .is_some_and(|line| line.contains(&ranks))
+        {
+            return Ok(());
+        }
+        let next = format!("--count={}", changes.count() + 1);
+        instance.ok(&["job", "wait-event", &next, "-q", job, "grant-changed"])?;
+    }
+}
+
 #[test]
 fn a_job_that_a_removal_leaves_only_the_home_of_another_waits_until_that_is_lent() -> Tested {
     let instance = shared()?;
@@ -309,6 +327,10 @@ fn a_job_that_a_removal_leaves_only_the_home_of_another_waits_until_that_is_lent
     let of_root = instance.submit(&wide)?;
     let passed = instance.submit(&[&["-q", "batch"], &wide[..]].concat())?;
     instance.ok(&["resource", "remove", "3"])?;
+    // What the instances hold follows, which changes nothing of it.
+    for queue_instance in ["1", "2"] {
+        until_it_has(&instance, queue_instance, "0-2")?;
+    }
     for job in [&of_root, &passed] {
         let why = instance.ok(&["why", job])?;
         assert!(why.contains("the home of instance `owner`"), "{why}");
