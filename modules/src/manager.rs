@@ -83,6 +83,7 @@ impl Module for Manager {
     fn endpoints(&self) -> &'static [Endpoint] {
         const ENDPOINTS: &[Endpoint] = &[
             Endpoint::of::<job::Raise>(),
+            Endpoint::of::<job::WouldRaise>(),
             Endpoint::of::<job::Urgency>(),
             Endpoint::of::<job::Release>(),
             Endpoint::of::<job::RequeueJob>(),

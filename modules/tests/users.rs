@@ -86,6 +86,29 @@ fn what_changes_a_job_or_reads_what_it_says_is_its_users_and_the_admins() {
 }
 
 #[test]
+fn who_asks_what_would_be_cancelled_is_told_of_his_own_and_how_many_are_not() {
+    let everybody = json!({"scope": "everybody", "jobs": {"ranges": []}, "type": "cancel"});
+    let would = |listing, sender| {
+        let mut i = anns(listing);
+        i.sender = BOB;
+        i.submit(0, 4, &json!({}));
+        let before = i.records.len();
+        let answer = as_sender(&mut i, sender, "job.would-raise", &everybody);
+        assert_eq!(i.records.len(), before, "it is not done");
+        answer
+    };
+    for (listing, sender, told) in [
+        (Listing::Open, ANN, r#"{"ranges":[[1,2]]},"others":1"#),
+        (Listing::Open, BOB, r#"{"ranges":[[3,3]]},"others":2"#),
+        (Listing::Private, BOB, r#"{"ranges":[[3,3]]},"others":0"#),
+        (Listing::Open, ADMIN, r#"{"ranges":[[1,3]]},"others":0"#),
+    ] {
+        let answer = would(listing, sender);
+        assert!(answer.contains(told), "{listing:?} {sender:?}: {answer}");
+    }
+}
+
+#[test]
 fn listings_show_everybodys_jobs_unless_they_are_private() {
     let list = |listing, sender| {
         let mut i = anns(listing);

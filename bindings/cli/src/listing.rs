@@ -1,6 +1,6 @@
 //! Which jobs a listing asks for, and its rows as they come.
 //!
-//! Used by `jobs`, `job last`, `cancel --dry-run` and the demo. One listing may be
+//! Used by `jobs`, `job last` and the demo. One listing may be
 //! several requests, because the conditions of one request hold together while
 //! `-f running,failed` means either.
 

@@ -11,7 +11,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
     self, Changed, JobSet, REFUSED_MAX, REMARKS_MAX, RaiseRequest, ReleaseRequest, RequeueRequest,
-    Scope, URGENCY_MAX, UrgencyRequest,
+    Scope, URGENCY_MAX, UrgencyRequest, Would,
 };
 use eddy_wire::services::sched;
 use eddy_wire::time::Time;
@@ -48,6 +48,10 @@ impl Manager {
         }
         if request.topic == sched::Bounds::TOPIC {
             return self.bounds(request, out);
+        }
+        if request.topic == job::WouldRaise::TOPIC {
+            out.reply(request.caller, &self.raise(request)?.would());
+            return Ok(());
         }
         let proposed = match request.topic.as_str() {
             job::Raise::TOPIC => Some(self.raise(request)?),
@@ -289,8 +293,12 @@ impl Manager {
     ) -> Proposed {
         let mut proposed = Proposed::default();
         // A declared instance has the jobs of others in it: only its number, given alone, means it.
-        let own = self.jobs.values().filter(|job| may_change(request, job));
-        for job in own.filter(|job| which(job)) {
+        for job in self.jobs.values().filter(|job| which(job)) {
+            if !may_change(request, job) {
+                let is_seen = !self.sight.hides(request.sender(), job.submit.user);
+                proposed.others += u64::from(is_seen && matches!(change(job), Ok(Some(_))));
+                continue;
+            }
             match (change(job), declared(job)) {
                 (Ok(Some(_)), Some(name)) => proposed.spared.push((job.id, name.to_owned())),
                 (Ok(Some(kind)), None) => proposed.events.push((job.id, kind)),
@@ -361,6 +369,8 @@ pub(super) struct Proposed {
     pub(super) events: Vec<(JobId, Kind)>,
     pub(super) refused: Vec<(JobId, String)>,
     spared: Vec<(JobId, String)>,
+    /// So many more are meant that are other users'.
+    others: u64,
 }
 
 impl Proposed {
@@ -377,6 +387,17 @@ impl Proposed {
             out.append(now, job, kind);
         }
         changed
+    }
+
+    /// What is told who only asks.
+    fn would(self) -> Would {
+        let others = self.others;
+        let (events, changed) = self.apart();
+        Would {
+            jobs: JobSet::of(events.into_iter().map(|(job, _)| job)),
+            others,
+            changed,
+        }
     }
 
     /// The events, and what is told of the others.

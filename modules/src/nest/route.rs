@@ -178,7 +178,7 @@ pub(crate) fn named(request: &Request) -> Option<JobSet> {
 fn given(request: &Request) -> Option<JobSet> {
     Some(match request.topic.as_str() {
         job::Wait::TOPIC => request.parse::<WaitRequest>().ok()?.jobs,
-        job::Raise::TOPIC => request.parse::<RaiseRequest>().ok()?.jobs,
+        job::Raise::TOPIC | job::WouldRaise::TOPIC => request.parse::<RaiseRequest>().ok()?.jobs,
         job::Kill::TOPIC => request.parse::<KillRequest>().ok()?.jobs,
         job::Update::TOPIC => request.parse::<UpdateRequest>().ok()?.jobs,
         job::Urgency::TOPIC => request.parse::<UrgencyRequest>().ok()?.jobs,

@@ -297,7 +297,17 @@ fn nobody_acts_on_anothers_job_and_admins_do() -> Tested {
         &site.users[ANN].name,
     ];
     let his = site.ok(&instance, DAN, &his)?;
-    assert_eq!(his.lines().collect::<Vec<&str>>(), [&waits, &runs]);
+    assert_eq!(his.lines().collect::<Vec<&str>>(), [&runs, &waits]);
+    let would = |of: &[&str]| {
+        let dry_run = [&["cancel", "--dry-run"], of].concat();
+        site.run(&instance, BOB, &dry_run)
+    };
+    let all = would(&["--all", "--user=all"])?;
+    assert_eq!((all.code, &*all.out), (0, ""), "{all:?}");
+    assert!(all.err.contains("2 more are other users'"), "{all:?}");
+    let named = would(&[&runs])?;
+    assert_eq!((named.code, &*named.out), (1, ""), "{named:?}");
+    assert!(named.err.contains("it is another user's"), "{named:?}");
     let not_his = site.run(
         &instance,
         BOB,

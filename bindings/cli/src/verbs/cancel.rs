@@ -9,7 +9,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{Children, ChildrenRequest};
-use eddy_wire::services::job::{Changed, JobRow, JobSet, Raise, RaiseRequest, Scope};
+use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest, Scope, WouldRaise};
 
 use crate::listing::{Filter, Question};
 use crate::names::Users;
@@ -64,9 +64,6 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         bail!("no jobs given; allowed are ids, --all, --job-set NAME and -S STATES");
     }
     global.session(async |client| {
-        if args.dry_run {
-            return dry_run(&client, jobs, (&states, whose), args.job_set.clone()).await;
-        }
         let named = !jobs.is_empty();
         // That -S alone means all in these states was asked for above.
         let scope = match named || args.job_set.is_some() {
@@ -82,6 +79,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             severity: 0,
             note: args.message.clone().unwrap_or_default(),
         };
+        if args.dry_run {
+            return dry_run(&client, jobs, request, args.job_set.as_ref()).await;
+        }
         let changed = change::<Raise>(&client, jobs, request).await?;
         known(&client, args.job_set.as_ref(), &changed).await?;
         if !named && !args.quiet {
@@ -99,76 +99,36 @@ fn active_states(text: &str) -> anyhow::Result<Vec<JobState>> {
     Ok(filter.states)
 }
 
+/// Says what would be cancelled, in the words of the instance.
 async fn dry_run(
     client: &Client,
     jobs: JobSet,
-    (states, whose): (&[JobState], Scope),
-    job_set: Option<String>,
+    request: impl Fn(JobSet) -> RaiseRequest,
+    job_set: Option<&String>,
 ) -> anyhow::Result<u8> {
-    let filter = match states.is_empty() || !jobs.is_empty() {
-        true => Filter::active(),
-        false => Filter {
-            states: states.to_vec(),
-            results: Vec::new(),
-        },
-    };
-    let named = jobs.clone();
-    let spared = match jobs.len() == 1 {
-        true => BTreeSet::new(),
-        false => declared(client).await?,
-    };
-    let user = match whose {
-        _ if !jobs.is_empty() => None,
-        Scope::User(user) => Some(user),
-        Scope::Everybody => None,
-        Scope::Named | Scope::All => Some(rustix::process::getuid().as_raw()),
-    };
-    let question = Question {
-        filter,
-        jobs,
-        user,
-        job_set,
-        ..Question::default()
-    };
-    let rows = question.rows(client).await?;
-    if rows.is_empty()
-        && let Some(unknown) = question.unknown(client).await?
-    {
-        bail!(unknown);
-    }
-    let refused = not_cancelled(&named, &rows, states);
-    let is_left = |job: &JobId| spared.contains(job) || refused.iter().any(|(id, _)| id == job);
-    let rows = rows.iter().filter(|row| !is_left(&row.id));
-    output::lines(rows.map(|row| ids::show(row.id)))?;
-    let changed = Changed {
-        refused,
+    let (parts, spared) = parts_of::<WouldRaise>(client, jobs, request).await?;
+    let mut all = Changed {
+        spared,
         ..Changed::default()
     };
-    Ok(refusals("cancel", &changed))
-}
-
-/// Which of the jobs that are named would be refused, and why, in the words of the instance; `rows` are those of them
-/// that are not over.
-fn not_cancelled(named: &JobSet, rows: &[JobRow], states: &[JobState]) -> Vec<(JobId, String)> {
-    if named.is_empty() {
-        return Vec::new();
+    let (mut jobs, mut others) = (Vec::new(), 0);
+    for would in parts {
+        all.count += would.jobs.len();
+        jobs.extend(would.jobs.ranges);
+        others += would.others;
+        all.refused.extend(would.changed.refused);
+        all.spared.extend(would.changed.spared);
     }
-    let other = |row: &&JobRow| !states.is_empty() && !states.contains(&row.state);
-    let in_other = rows.iter().filter(other);
-    let mut refused: Vec<(JobId, String)> = in_other
-        .map(|row| (row.id, format!("it is in state {}", row.state.name())))
-        .collect();
-    for (first, last) in &named.ranges {
-        if rows.iter().any(|row| *first <= row.id && row.id <= *last) {
-            continue;
-        }
-        let why = match first == last {
-            true => GONE.to_owned(),
-            false => format!("there is no such job, nor any up to {last}, or they are over"),
-        };
-        refused.push((*first, why));
+    if others == 0 {
+        known(client, job_set, &all).await?;
     }
-    refused
+    let numbers = jobs.into_iter();
+    let numbers = numbers.flat_map(|(first, last)| (first.0..=last.0).map(JobId));
+    output::lines(numbers.map(ids::show))?;
+    if others > 0 {
+        eprintln!("eddy cancel: {others} more are other users', which you may not cancel");
+    }
+    Ok(refusals("cancel", &all))
 }
 
 /// Whose jobs are meant where none are named.
@@ -219,26 +179,42 @@ pub async fn change<S>(
 where
     S: Service<Reply = Changed>,
 {
+    let (parts, spared) = parts_of::<S>(client, jobs, request).await?;
+    let mut all = Changed {
+        spared,
+        ..Changed::default()
+    };
+    for changed in parts {
+        all.count += changed.count;
+        all.refused.extend(changed.refused);
+        all.spared.extend(changed.spared);
+    }
+    Ok(all)
+}
+
+/// What each instance answers that has some of these jobs, and the declared instances that are left out.
+async fn parts_of<S: Service>(
+    client: &Client,
+    jobs: JobSet,
+    request: impl Fn(JobSet) -> S::Request,
+) -> anyhow::Result<(Vec<S::Reply>, Vec<(JobId, String)>)> {
     let error = match client.call::<S>(&request(jobs.clone())).await {
-        Ok(changed) => return Ok(changed),
+        Ok(answer) => return Ok((vec![answer], Vec::new())),
         Err(error) => error,
     };
-    let mut all = Changed::default();
+    let (mut answers, mut spared) = (Vec::new(), Vec::new());
     let parts = owners(client, &jobs, error).await?;
     // A part may be one number that was not given alone.
     let (_, left) = several(client, jobs).await?;
     for jobs in parts {
         let is_all = |job: JobId| jobs.len() == 1 && jobs.contains(job);
         if let Some(one) = left.iter().find(|(job, _)| is_all(*job)) {
-            all.spared.push(one.clone());
+            spared.push(one.clone());
             continue;
         }
-        let changed = client.call::<S>(&request(jobs)).await?;
-        all.count += changed.count;
-        all.refused.extend(changed.refused);
-        all.spared.extend(changed.spared);
+        answers.push(client.call::<S>(&request(jobs)).await?);
     }
-    Ok(all)
+    Ok((answers, spared))
 }
 
 /// Refuses a set that no job is of: where nothing was changed its name may be mistyped.
@@ -318,32 +294,6 @@ fn alike(refused: &[(JobId, String)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_named_and_not_there_is_refused_in_a_dry_run_too() {
-        let row = |id, state| JobRow {
-            id: JobId(id),
-            state,
-            ..crate::field::tests::row()
-        };
-        let rows = [row(2, JobState::Run), row(7, JobState::Sched)];
-        let set = |ranges: &[(u64, u64)]| JobSet {
-            ranges: ranges.iter().map(|(a, b)| (JobId(*a), JobId(*b))).collect(),
-        };
-        let refused = not_cancelled(&set(&[(1, 3), (7, 7), (9, 9)]), &rows, &[]);
-        assert_eq!(refused, [(JobId(9), GONE.to_owned())]);
-        let refused = not_cancelled(&set(&[(1, 7), (8, 9)]), &rows, &[JobState::Sched]);
-        let why = format!(
-            "there is no such job, nor any up to {}, or they are over",
-            JobId(9)
-        );
-        assert_eq!(
-            refused,
-            [(JobId(2), "it is in state RUN".to_owned()), (JobId(8), why)]
-        );
-        // All of a kind may be none.
-        assert_eq!(not_cancelled(&set(&[]), &rows, &[JobState::Sched]), []);
-    }
 
     #[test]
     fn many_that_are_refused_for_one_reason_are_one_line() {

@@ -52,6 +52,10 @@ service!(
     Raise, "job.raise", USERS, RaiseRequest => Changed
 );
 service!(
+    /// What [`Raise`] would do that asks the same, which is not done.
+    WouldRaise, "job.would-raise", USERS, RaiseRequest => Would
+);
+service!(
     /// Send a signal to the tasks of a running job.
     Kill, "job.kill", USERS, KillRequest => Changed
 );
@@ -463,6 +467,18 @@ pub struct Changed {
     /// Those that only their number alone means, with the names of the declared instances that they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spared: Vec<(JobId, String)>,
+}
+
+/// What a change of many jobs would do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Would {
+    /// The jobs that would be changed.
+    pub jobs: JobSet,
+    /// How many others it would leave as they are, since they are other users'; those that are refused by their
+    /// number are not counted.
+    pub others: u64,
+    /// What it would say of the rest.
+    pub changed: Changed,
 }
 
 /// What [`List`] asks; all given conditions hold together.
