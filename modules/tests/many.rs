@@ -20,6 +20,13 @@ fn crowded() -> Instance {
 /// One in which they wait for this.
 fn crowd(dependencies: &Value) -> Instance {
     let mut i = Instance::with(1);
+    let answer = submitted(&mut i, dependencies, &format!("1-{JOBS}"));
+    assert!(answer.contains("2500"), "{answer}");
+    i
+}
+
+/// What is said of a submission of so many copies that wait for this.
+fn submitted(i: &mut Instance, dependencies: &Value, cc: &str) -> String {
     i.sender = (1001, Roles::USER);
     let ms = (i.now.0 / 1000) as u128;
     let key = uuid::Uuid::from_u128(ms << 80 | 7 << 76 | 2 << 62 | 99);
@@ -32,13 +39,10 @@ fn crowd(dependencies: &Value) -> Instance {
             "dependencies": dependencies,
         }},
     });
-    let cc = format!("1-{JOBS}");
-    let answer = i.call(
+    i.call(
         "job.submit",
         &json!({"key": key, "jobspec": jobspec, "cc": cc}),
-    );
-    assert!(answer.contains("2500"), "{answer}");
-    i
+    )
 }
 
 fn of_all(more: &Value) -> Value {
@@ -62,6 +66,23 @@ fn of_how_many(i: &Instance, is_it: IsIt) -> usize {
     let records = i.records.iter().filter(|record| is_it(&record.event.kind));
     let jobs: BTreeSet<_> = records.filter_map(|record| record.event.job).collect();
     jobs.len()
+}
+
+#[test]
+fn what_is_submitted_at_once_waits_for_so_much_that_others_are_answered_meanwhile() {
+    let mut i = Instance::with(1);
+    let mut submit = |many: u64| {
+        let time =
+            |at: u64| json!({"scheme": "begin-time", "value": (4_000_000_000 + at).to_string()});
+        submitted(&mut i, &(0..many).map(time).collect(), "1-1000")
+    };
+    let refused = submit(101);
+    assert!(
+        refused.contains("101 given for each of 1000 jobs; the limit `dependencies` is 100000"),
+        "{refused}"
+    );
+    let taken = submit(100);
+    assert!(taken.contains("1000"), "{taken}");
 }
 
 #[test]

@@ -15,8 +15,9 @@ use eddy_wire::time::Time;
 
 use super::{Ingest, Submission};
 
-/// How many dependencies the jobs of one submission may have together.
-const DEPENDENCIES_MAX: u64 = 1_000_000;
+/// How many dependencies the jobs of one submission may have together: each is a record, and all are made in one turn,
+/// in which nobody else is answered (half a second).
+const DEPENDENCIES_MAX: u64 = 100_000;
 
 const FIELD: &str = "attributes.system.dependencies";
 
@@ -29,7 +30,7 @@ pub(super) fn bounded(submission: &Submission) -> Result<(), Refusal> {
     }
     let text = format!(
         "{FIELD}: {each} given for each of {count} jobs; the limit `dependencies` is {DEPENDENCIES_MAX} \
-         for a submission"
+         for a submission; let one job wait for them all, and these for that one"
     );
     Err(Refusal::new(Code::TooLarge, text))
 }
