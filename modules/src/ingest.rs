@@ -575,17 +575,17 @@ impl Ingest {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let sent = submission.sent();
-        let same = known.jobspec == sent.jobspec
-            && known.environment == sent.environment
-            && known.count == submission.count();
-        if !same {
-            let text = format!(
-                "key {} was used for job {} with another jobspec",
-                submission.request.key, known.first
-            );
+        let Known { first, count, .. } = known;
+        let is_other = [
+            ("jobspec", known.jobspec != sent.jobspec),
+            ("environment", known.environment != sent.environment),
+            ("number of copies", count != submission.count()),
+        ];
+        if let Some((what, _)) = is_other.iter().find(|(_, is_other)| *is_other) {
+            let key = submission.request.key;
+            let text = format!("key {key} was used for job {first} with another {what}");
             return Err(Refusal::new(Code::Conflict, text));
         }
-        let Known { first, count, .. } = known;
         out.reply(submission.caller, &Submitted { first, count });
         Ok(())
     }

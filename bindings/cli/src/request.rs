@@ -196,6 +196,13 @@ pub fn job_set(text: &str) -> Result<String, String> {
     }
 }
 
+/// The key of a submission, which says when it was made.
+pub fn key(text: &str) -> Result<Uuid, String> {
+    let key = Uuid::try_parse(text).ok();
+    let key = key.filter(|key| key.get_version_num() == 7);
+    key.ok_or_else(|| "allowed is a UUID of version 7, such as `eddy job key` prints".to_owned())
+}
+
 /// What memory may be, in words.
 const MEMORY: &str =
     "allowed are numbers of MiB (512), or with B, K, M, G, T, P or E (4G), over 0 and under 8E";

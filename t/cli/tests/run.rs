@@ -269,6 +269,36 @@ fn every_copy_of_cc_runs_with_its_number() -> Tested {
 }
 
 #[test]
+fn what_is_submitted_again_under_its_key_is_the_same_jobs() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let key = instance.ok(&["job", "key"])?;
+    let submit = |key: &str, cc: &str, command: &str| {
+        instance.run(&["submit", &format!("--key={key}"), cc, command])
+    };
+    let ids = submit(&key, "--cc=1-3", "true")?.ok()?;
+    assert_eq!(ids.lines().count(), 3, "{ids}");
+    assert_eq!(submit(&key, "--cc=1-3", "true")?.ok()?, ids);
+    for (cc, command, other) in [
+        ("--cc=1-3", "false", "with another jobspec"),
+        ("--cc=1-4", "true", "with another number of copies"),
+    ] {
+        let refused = submit(&key, cc, command)?;
+        assert!(refused.refusal()?.ends_with(other), "{refused:?}");
+    }
+    for wrong in ["5f", "550e8400-e29b-41d4-a716-446655440000", ""] {
+        let refused = submit(wrong, "--cc=1", "true")?;
+        let allowed = "allowed is a UUID of version 7, such as `eddy job key` prints";
+        assert!(
+            refused.code != 0 && refused.err.contains(allowed),
+            "{refused:?}"
+        );
+    }
+    let all = instance.ok(&["jobs", "-a", "--no-header"])?;
+    assert_eq!(all.lines().count(), 3, "{all}");
+    instance.shut_down()
+}
+
+#[test]
 fn a_long_list_of_jobs_is_waited_for_at_once() -> Tested {
     let instance = Instance::start(&["--cores=16"])?;
     let ran = instance.run(&["submit", "--cc=1-300", "--quiet", "--wait", "true"])?;

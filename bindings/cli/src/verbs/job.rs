@@ -8,6 +8,7 @@ pub mod status;
 pub mod wait;
 pub mod wait_event;
 
+pub mod key;
 pub mod kill;
 pub mod raise;
 pub mod requeue;
@@ -44,6 +45,7 @@ enum Verb {
     Last(last::Args),
     Requeue(requeue::Args),
     Submit(submit::Args),
+    Key(key::Args),
 }
 
 pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
@@ -60,5 +62,6 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         Verb::Last(args) => last::run(global, &args),
         Verb::Requeue(args) => requeue::run(global, &args),
         Verb::Submit(args) => submit::run(global, &args),
+        Verb::Key(key::Args {}) => key::run(),
     }
 }

@@ -12,13 +12,14 @@ use eddy_wire::services::job::{JobEnd, JobSet, Submit, SubmitRequest, Submitted}
 use eddy_wire::time::Span;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use crate::attach::{How, Interrupt, Label, Lines, Watches, exit_code, miss, write_frames};
 use crate::request::eligible::ArrayOption;
 use crate::request::{JobOptions, Stdin};
 use crate::session::{Global, told};
 use crate::verbs::job::wait_event::event;
-use crate::{ids, output};
+use crate::{ids, output, request};
 
 /// How long ends are kept to be told together: what is wanted of them is shown
 /// to a person, or the code of the last.
@@ -59,6 +60,10 @@ pub struct Args {
     /// Return when this event has happened to each job
     #[arg(long, value_name = "NAME", value_parser = event, help_heading = "Submission")]
     wait_event: Option<String>,
+    /// Submit once: who submits the same with the same key again (of `eddy job key`) is told the ids of the
+    /// first time; needed only where another command is to repeat it
+    #[arg(long, value_name = "UUID", value_parser = request::key, help_heading = "Submission")]
+    key: Option<Uuid>,
     /// Print no ids
     #[arg(long, help_heading = "Submission")]
     quiet: bool,
@@ -80,6 +85,10 @@ pub fn run(global: &Global, mut args: Args) -> anyhow::Result<u8> {
     let request = match &args.array.array {
         None => args.options.request(args.cc.clone(), Stdin::Empty)?,
         Some(array) => args.options.array_request(array)?,
+    };
+    let request = SubmitRequest {
+        key: args.key.unwrap_or(request.key),
+        ..request
     };
     let label = match args.options.terms.label_io {
         true => Label::Task,
