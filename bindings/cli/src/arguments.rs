@@ -233,7 +233,7 @@ mod tests {
             ),
             (
                 "eddy account add x --carry -1",
-                "eddy account add: invalid value '-1' for '--carry <PERCENT>': allowed are 0 to 100",
+                "eddy account add: invalid value '-1' for '--carry <PERCENT>': allowed are 0 to 100, and none",
             ),
             (
                 "eddy reservation create r --duration 1h --maintenance --count -1",

@@ -187,11 +187,11 @@ struct LimitValues {
     /// Core-minutes in each period
     #[arg(long, value_name = "N", value_parser = most(0..=u64::MAX))]
     max_core_minutes: Option<Most<u64>>,
-    /// The period of --max-core-minutes: day, week, month, quarter, year; month as long as none is set
+    /// The period of --max-core-minutes: day, week, month, quarter, year; month as long as none is set, and with none
     #[arg(long, value_name = "PERIOD", value_parser = period)]
     period: Option<Period>,
-    /// Of what was left of them in the period before, up to so many percent of them may be used, too: 0 to 100
-    #[arg(long, value_name = "PERCENT", value_parser = number(0..=100_u32))]
+    /// Of what was left of them in the period before, up to so many percent of them may be used, too: 0 to 100, or none
+    #[arg(long, value_name = "PERCENT", value_parser = carry)]
     carry: Option<u32>,
     /// What becomes of a job over a limit: hold, refuse where that is known at once, or standby: over its
     /// core-minutes it goes on as QoS `standby`, held over others; hold as long as none is set
@@ -261,10 +261,19 @@ fn shares(text: &str) -> Result<Shares, String> {
     }
 }
 
+/// A period, or `none`: the one of who has set none.
 fn period(text: &str) -> Result<Period, String> {
     let value = serde_json::Value::from(text);
-    let allowed = "allowed are day, week, month, quarter, year";
-    serde_json::from_value(value).map_err(|_| allowed.to_owned())
+    let allowed = "allowed are day, week, month, quarter, year, and none";
+    match text {
+        "none" => Ok(Period::default()),
+        _ => serde_json::from_value(value).map_err(|_| allowed.to_owned()),
+    }
+}
+
+/// Percents that are carried, or `none`.
+fn carry(text: &str) -> Result<u32, String> {
+    Ok(most(0..=100_u32)(text)?.limit().unwrap_or(0))
 }
 
 fn excess(text: &str) -> Result<Excess, String> {
@@ -561,6 +570,16 @@ mod tests {
             let allowed = "allowed are 0 to 4294967295, and none".to_owned();
             assert_eq!(read(wrong), Err(allowed), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_carried_and_its_period_can_be_taken_away() {
+        assert_eq!((carry("none"), carry("100")), (Ok(0), Ok(100)));
+        let allowed = "allowed are 0 to 100, and none".to_owned();
+        assert_eq!(carry("101"), Err(allowed));
+        assert_eq!(period("none"), Ok(Period::Month));
+        assert_eq!(period("week"), Ok(Period::Week));
+        assert!(period("hour").is_err_and(|allowed| allowed.ends_with("year, and none")));
     }
 
     #[test]
