@@ -38,9 +38,9 @@ pub struct Scene {
 
 impl Scene {
     fn id(&self, job: JobId) -> String {
+        let job = self.spelling.show(job);
         match self.path.as_deref() {
-            None => self.spelling.show(job),
-            Some("") => job.to_string(),
+            None | Some("") => job,
             Some(path) => format!("{path}/{job}"),
         }
     }

@@ -234,12 +234,21 @@ impl Global {
 
     /// A command about a job of the instance that this one is for.
     pub fn command(&self, verb: &str, job: &str) -> String {
+        format!("eddy {}{verb} {}{job}", self.way(), self.path())
+    }
+
+    /// A job of the instance that this one is for, as this command was told of it: behind the path that was given.
+    pub fn job(&self, job: JobId) -> String {
+        format!("{}{}", self.path(), ids::show(job))
+    }
+
+    /// The path that was given, to stand before an id; empty where none was.
+    fn path(&self) -> String {
         let path = self.within.as_deref();
         let path = path.and_then(|path| path.strip_prefix(BY_NUMBER));
-        let path = path.map_or_else(String::new, |path| {
+        path.map_or_else(String::new, |path| {
             format!("{}/", path.trim_end_matches('/'))
-        });
-        format!("eddy {}{verb} {path}{job}", self.way())
+        })
     }
 
     /// Where the instance is a job whose path the ids of a command had, and which; nothing where they had none.

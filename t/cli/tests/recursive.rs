@@ -57,11 +57,26 @@ fn named_as_it_is(instance: &Instance) -> Tested {
     let table = instance.ok(&["jobs", "-R", "-o", "{id} {contextual_info}"])?;
     let behind = format!("waits behind job {number}/{wide}, which");
     assert!(table.contains(&behind), "{table}");
+    // One form for the same job, wherever it is told of.
+    let named = format!("{number}/{wide} ");
+    assert!(
+        table
+            .lines()
+            .any(|row| row.trim_start().starts_with(&named)),
+        "{table}"
+    );
     // In the order in which they are named; of the instance itself what is left is told.
     let why = instance.ok(&["--at", &id, "why", &last, &first, &wide])?;
     let told = why.lines().filter_map(|line| line.strip_prefix("job "));
     let told: Vec<&str> = told.filter_map(|line| line.split(':').next()).collect();
     assert_eq!(told, [&last, &first, &wide]);
+    let inner = format!("{id}/{first}");
+    instance.ok(&["cancel", &inner])?;
+    let ended = instance.run(&["wait", &inner])?.err;
+    assert!(
+        ended.contains(&format!("eddy wait: job {inner}: ")),
+        "{ended}"
+    );
     let left = instance.ok(&["tree", "-n", &id])?;
     assert!(left.contains(" 1h") || left.contains("59"), "{left}");
     let watch = format!("{} tree --watch | head -n 1", program::eddy()?.display());

@@ -93,7 +93,7 @@ pub struct Args {
     /// code. Without -c the first 1000 jobs are shown; instances behind them are not asked. No ids can be given.
     #[arg(short = 'R', long, conflicts_with = "ids")]
     recursive: bool,
-    /// Show ids with the path of their instance, as 905/3
+    /// Show ids with the path of their instance, as 905/f3
     #[arg(long)]
     path: bool,
     /// Only these jobs, also when they are over; exit code 1 if one that is named is not there

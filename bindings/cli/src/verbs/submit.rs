@@ -188,15 +188,16 @@ pub async fn wait(client: &Client, verb: &str, submitted: Submitted) -> anyhow::
 pub async fn wait_for(client: &Client, verb: &str, jobs: JobSet) -> anyhow::Result<u8> {
     let mut highest = 0;
     let each = |end: JobEnd| highest = highest.max(exit_code(&end));
-    wait_each(client, verb, jobs, each).await?;
+    let say = |end: &JobEnd| tell(verb, &ids::show(end.id), end);
+    wait_each(client, jobs, say, each).await?;
     Ok(highest)
 }
 
-/// The same, and gives each end as it comes.
+/// The same, and says and gives each end as it comes.
 pub async fn wait_each(
     client: &Client,
-    verb: &str,
     jobs: JobSet,
+    say: impl Fn(&JobEnd),
     mut each: impl FnMut(JobEnd),
 ) -> anyhow::Result<()> {
     let bar = progress(jobs.len());
@@ -204,7 +205,7 @@ pub async fn wait_each(
     while let Some(batch) = ends.next().await? {
         bar.inc(batch.len() as u64);
         for end in batch {
-            bar.suspend(|| tell(verb, &end));
+            bar.suspend(|| say(&end));
             each(end);
         }
     }
@@ -219,12 +220,11 @@ pub async fn until_over(client: &Client, jobs: JobSet) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says how a job ended that did not end well.
-pub fn tell(verb: &str, end: &JobEnd) {
+/// Says how a job of this name ended that did not end well.
+pub fn tell(verb: &str, job: &str, end: &JobEnd) {
     if exit_code(end) == 0 {
         return;
     }
-    let job = ids::show(end.id);
     match &end.exception {
         Some(exception) => eprintln!("eddy {verb}: job {job}: {}", output::one_line(exception)),
         None => eprintln!("eddy {verb}: job {job}: exit code {}", end.returncode),

@@ -73,7 +73,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         };
         let mut ends = Vec::new();
         if !jobs.is_empty() {
-            wait_each(&client, "wait", jobs, |end| ends.push(end)).await?;
+            let say = |end: &JobEnd| tell("wait", &global.job(end.id), end);
+            wait_each(&client, jobs, say, |end| ends.push(end)).await?;
         }
         Ok(ends)
     })?;
@@ -113,7 +114,7 @@ fn wait_inside(
         let mut ends = ends.into_inner();
         ends.retain(|_, end| !comes_again || end.exception.is_none());
         for end in ends.values() {
-            tell("wait", end);
+            tell("wait", &global.job(end.id), end);
         }
         left = left.without(&ends.keys().copied().collect());
         all.extend(ends.into_values());
