@@ -108,8 +108,6 @@ pub struct Ingest {
     held: VecDeque<Submission>,
     above: Above,
     filters: Filters,
-    /// What is asked of many jobs that are there; each caller may have one.
-    limited: VecDeque<update::Asked>,
     next_tag: u64,
     intake: Intake,
 }
@@ -225,7 +223,6 @@ impl Module for Ingest {
             }
             Input::Parent(word) => self.parent(now, word, out),
             Input::Stop => self.stop(out),
-            Input::Tick => self.limits_on(now, out),
             // Made in a queue instance, and handed up.
             Input::Notice(Notice::HandedUp(request)) => {
                 if let Err(refusal) = self.request(now, request, out) {
@@ -286,7 +283,6 @@ impl Ingest {
             held: VecDeque::new(),
             above: Above::default(),
             filters: Filters::new(&settings.filters),
-            limited: VecDeque::new(),
             next_tag: 0,
             intake: Intake::Open,
         }

@@ -9,7 +9,7 @@ mod above;
 mod change;
 mod gate;
 mod hook;
-pub(crate) mod later;
+mod later;
 mod order;
 mod owed;
 mod pace;
@@ -226,6 +226,9 @@ impl Module for Manager {
                 if let (Kind::Clean, Some(id)) = (&record.event.kind, record.event.job) {
                     self.waits.durable(id);
                 }
+            }
+            Input::Notice(Notice::Limited(began, changed)) => {
+                self.later.done(now, *began, changed, out);
             }
             Input::Notice(Notice::Inside(inner, heard)) => {
                 self.waits.heard(now, &self.jobs, (*inner, *heard), out);

@@ -87,12 +87,15 @@ fn what_is_submitted_at_once_waits_for_so_much_that_others_are_answered_meanwhil
 
 #[test]
 fn what_was_begun_of_many_jobs_the_next_leader_does_to_the_end() {
-    let asked: [(&str, Value, IsIt); 3] = [
+    let asked: [(&str, Value, IsIt); 4] = [
         ("job.urgency", json!({"urgency": 0}), |kind| {
             matches!(kind, Kind::Urgency(0, _))
         }),
         ("job.release", json!({}), |kind| {
             matches!(kind, Kind::Urgency(16, _))
+        }),
+        ("job.update", json!({"set": {"name": "other"}}), |kind| {
+            matches!(kind, Kind::JobspecUpdate(_))
         }),
         (
             "job.raise",

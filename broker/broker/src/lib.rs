@@ -37,8 +37,8 @@ pub use effect::{
 };
 pub use gate::Gate;
 pub use module::{
-    EndedBy, Heads, Inner, Input, Inside, Lent, LimitChange, LimitedJob, Line, Module, NewLimit,
-    NewLimits, Notice, Outbox, Reacts, Request, Sender, TakenBy,
+    EndedBy, Heads, Inner, Input, Inside, Lent, LimitChange, LimitedJob, LimitsTold, Line, Module,
+    NewLimit, NewLimits, Notice, Outbox, Reacts, Request, Sender, TakenBy,
 };
 pub use phase::Phase;
 pub use router::{Endpoint, Router};

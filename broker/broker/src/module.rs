@@ -16,7 +16,7 @@ use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::{Head, Outcome, Reason, Suppose, Used};
 use eddy_wire::services::child::TakenUp;
-use eddy_wire::services::job::{URGENCY_DEFAULT, URGENCY_MAX};
+use eddy_wire::services::job::{Changed, URGENCY_DEFAULT, URGENCY_MAX};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use eddy_wire::update::{Limit, Terms};
@@ -168,6 +168,8 @@ pub enum Notice {
     TakenUp(Box<Request>, Box<TakenUp>, TakenBy),
     /// Jobs are to have other time limits, queues or accounts, if they may.
     Limits(Box<NewLimits>),
+    /// What became of that for a part of the many jobs of the change that began by this record.
+    Limited(Seq, Box<Changed>),
     /// Somebody asks what would be in the way of these jobs, were they to ask for something else.
     Supposed(Caller, Box<Suppose>, Vec<(JobId, Arc<Submit>)>),
     /// A request for the tasks of a job, and the instance that it was passed to.
@@ -182,8 +184,8 @@ pub enum Notice {
 /// Whether they may have that is to be seen, and who asks is to be answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewLimits {
-    /// Who asks.
-    pub caller: Caller,
+    /// Who is told what became of it.
+    pub told: LimitsTold,
     /// As whom.
     pub sender: Sender,
     /// The key by which it was reckoned from what the jobs had.
@@ -194,6 +196,15 @@ pub struct NewLimits {
     pub refused: Vec<(JobId, String)>,
     /// The others.
     pub asked: Vec<NewLimit>,
+}
+
+/// Who is told what became of new limits of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitsTold {
+    /// Who asked.
+    Caller(Caller),
+    /// The change of many jobs that began by this record, of which they are a part: [`Notice::Limited`].
+    Change(Seq),
 }
 
 /// For how long jobs may be on nodes that another queue lends.

@@ -4,7 +4,9 @@
 //! accounts, as nothing of a submission does: it is said of one job that is known. It stands above nothing
 //! that was promised: the end of the instance, and reservations.
 
-use eddy_broker::{Lent, LimitChange, LimitedJob, NewLimit, NewLimits, Outbox, Sender, Volatile};
+use eddy_broker::{
+    Lent, LimitChange, LimitedJob, LimitsTold, NewLimit, NewLimits, Notice, Outbox, Sender,
+};
 use eddy_wire::account::{Name, Party};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Submit;
@@ -16,51 +18,15 @@ use eddy_wire::update::{Change, DURATION, Limit, Terms};
 
 use super::Ingest;
 use super::queues;
-use crate::manager::later::{PART, may_begin};
-
-/// What is asked of many jobs, so many of them in a turn (`manager/later.rs`).
-#[derive(Debug)]
-pub(super) struct Asked {
-    limits: NewLimits,
-    /// So many of them were looked at.
-    done: usize,
-    changed: Changed,
-}
 
 impl Ingest {
-    /// Records those that may be, and answers; where they are many, some now and the others in turns that follow.
-    pub(super) fn new_limits(&mut self, now: Time, limits: &NewLimits, out: &mut Outbox) {
-        if limits.asked.len() > PART
-            && let Err(refusal) = may_begin(self.limited.len())
-        {
-            return out.refuse(limits.caller, &refusal);
-        }
-        let changed = Changed {
+    /// Records those that may be, and says what became of all.
+    pub(super) fn new_limits(&self, now: Time, limits: &NewLimits, out: &mut Outbox) {
+        let mut changed = Changed {
             refused: limits.refused.clone(),
             ..Changed::default()
         };
-        self.limited.push_back(Asked {
-            limits: limits.clone(),
-            done: 0,
-            changed,
-        });
-        // Whoever asks for few does not wait for who asks for many.
-        self.limited.rotate_right(1);
-        self.limits_on(now, out);
-    }
-
-    /// The next part of what is asked of many jobs.
-    pub(super) fn limits_on(&mut self, now: Time, out: &mut Outbox) {
-        let Some(mut asked) = self.limited.pop_front() else {
-            return;
-        };
-        let Asked {
-            limits,
-            done,
-            changed,
-        } = &mut asked;
-        let part = limits.asked.iter().skip(*done).take(PART);
-        for new in part {
+        for new in &limits.asked {
             match self.may_have(now, (limits.sender, limits.lent), new) {
                 // It is so already, by what it has where nothing is said.
                 Ok(change) if change.is_empty() => {}
@@ -72,14 +38,11 @@ impl Ingest {
                 Err(refusal) => changed.refused.push((new.job, refusal.text)),
             }
         }
-        *done += PART;
         changed.refused.truncate(REFUSED_MAX);
-        match *done >= limits.asked.len() {
-            true => out.reply(limits.caller, changed),
-            false => self.limited.push_back(asked),
-        }
-        if !self.limited.is_empty() {
-            out.volatile(Volatile::Wake(now));
+        match limits.told {
+            LimitsTold::Caller(caller) => out.reply(caller, &changed),
+            // Said behind these records, so that nothing is known as done that is not.
+            LimitsTold::Change(began) => out.notice(Notice::Limited(began, Box::new(changed))),
         }
     }
 

@@ -74,6 +74,9 @@ impl Manager {
 
     /// The next part of a change of many jobs that is under way.
     pub(super) fn change_on(&mut self, now: Time, out: &mut Outbox) {
+        if let Some((began, asking, jobs)) = self.later.terms() {
+            return self.update_on(now, (began, asking, &jobs), out);
+        }
         let mut later = std::mem::take(&mut self.later);
         later.part(now, |id, kind| self.may_still(now, id, kind), out);
         self.later = later;

@@ -7,11 +7,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use eddy_broker::{Caller, Outbox, Volatile};
+use eddy_broker::{Caller, Outbox, Sender, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{EVENT_VERSION, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
-use eddy_wire::services::job::Changed;
+use eddy_wire::message::Roles;
+use eddy_wire::services::job::{Changed, JobSet, REFUSED_MAX, UpdateRequest};
 use eddy_wire::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -19,7 +20,7 @@ use serde_json::{Map, Value};
 use super::change::Proposed;
 
 /// So many records are made in a turn: some tens of milliseconds of all modules' time.
-pub(crate) const PART: usize = 1_000;
+pub(super) const PART: usize = 1_000;
 /// So many changes may be under way.
 const CHANGES_MAX: usize = 64;
 /// So many runs of numbers are recorded of one: as a message its record has room for them.
@@ -28,7 +29,7 @@ const RUNS_MAX: usize = 262_144;
 const KEY: &str = "change-of-many";
 
 /// Whether one more change of many jobs may begin beside so many.
-pub(crate) fn may_begin(under_way: usize) -> Result<(), Refusal> {
+fn may_begin(under_way: usize) -> Result<(), Refusal> {
     if under_way < CHANGES_MAX {
         return Ok(());
     }
@@ -54,11 +55,29 @@ struct Change {
     began: Seq,
     /// That of its last part.
     noted: Option<Seq>,
-    events: VecDeque<(JobId, Kind)>,
-    /// Those of them that it ends.
+    work: Work,
+    /// Those of its jobs that it ends.
     ends: BTreeSet<JobId>,
     /// None is there to be answered who asked another leader.
     asked: Option<Asked>,
+}
+
+/// What is left of one.
+#[derive(Debug)]
+enum Work {
+    /// These are to be recorded.
+    Events(VecDeque<(JobId, Kind)>),
+    /// These jobs are to have other limits and terms, as is found by their turn.
+    Terms(Box<Asking>, VecDeque<JobId>),
+}
+
+/// Who wants other limits and terms of jobs, and which.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Asking {
+    uid: u32,
+    roles: Roles,
+    /// Its jobs are those that are to have them.
+    pub(super) request: UpdateRequest,
 }
 
 /// Who asks for one, and what is told him at its end.
@@ -74,6 +93,8 @@ struct Asked {
 enum Noted {
     /// All of it, before any.
     Begins(Vec<Group>),
+    /// The same of other limits and terms.
+    Asks(Box<Asking>),
     /// A part was recorded of the one that began by that record, or could not be any more: so many are left.
     Left(Seq, usize),
 }
@@ -106,6 +127,30 @@ impl Group {
     }
 }
 
+impl Work {
+    fn len(&self) -> usize {
+        match self {
+            Work::Events(events) => events.len(),
+            Work::Terms(_, jobs) => jobs.len(),
+        }
+    }
+}
+
+impl Asking {
+    pub(super) fn new(Sender { uid, roles }: Sender, request: UpdateRequest) -> Asking {
+        Asking {
+            uid,
+            roles,
+            request,
+        }
+    }
+
+    pub(super) fn sender(&self) -> Sender {
+        let Asking { uid, roles, .. } = *self;
+        Sender { uid, roles }
+    }
+}
+
 impl Later {
     /// Records what is proposed and answers, or the first time has it done from the next turn on.
     pub(super) fn begin(
@@ -129,13 +174,37 @@ impl Later {
         Ok(())
     }
 
+    /// Has many jobs asked about other limits and terms from the next turn on.
+    pub(super) fn begin_terms(
+        &mut self,
+        now: Time,
+        caller: Caller,
+        (mut asking, jobs): (Asking, Vec<JobId>),
+        changed: Changed,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        may_begin(self.changes.len())?;
+        asking.request.jobs = JobSet::of(jobs);
+        few_runs(asking.request.jobs.ranges.len())?;
+        self.asked.push_back(Asked { caller, changed });
+        out.append_own(now, Noted::Asks(Box::new(asking)).memo());
+        out.volatile(Volatile::Wake(now));
+        Ok(())
+    }
+
     /// Folds a record.
     pub(super) fn apply(&mut self, record: &Record) {
         let (Kind::Memo(memo), None) = (&record.event.kind, record.event.job) else {
             return;
         };
         match Noted::told(memo) {
-            Some(Noted::Begins(groups)) => self.began(record.seq, &groups),
+            Some(Noted::Begins(groups)) => self.began(record.seq, events(&groups)),
+            Some(Noted::Asks(asking)) => {
+                let ranges = asking.request.jobs.ranges.iter();
+                let jobs = ranges.flat_map(|(first, last)| (first.0..=last.0).map(JobId));
+                let jobs = jobs.collect();
+                self.began(record.seq, Work::Terms(asking, jobs));
+            }
             Some(Noted::Left(began, left)) => self.noted(record.seq, began, left),
             None => {}
         }
@@ -159,28 +228,54 @@ impl Later {
         self.changes.iter().any(|change| change.ends.contains(&job))
     }
 
-    /// The next part of the change whose turn it is, of what `may_still` be; answers with the last.
+    /// The next part of the change whose turn it is, of what `may_still` be.
     pub(super) fn part(
         &mut self,
         now: Time,
         may_still: impl Fn(JobId, &Kind) -> bool,
         out: &mut Outbox,
     ) {
-        let is_alone = self.changes.len() <= 1;
-        let Some(change) = self.changes.front_mut() else {
+        let Some(change) = self.changes.front() else {
             return;
         };
-        let part = change.events.iter().take(PART);
+        let Work::Events(events) = &change.work else {
+            return;
+        };
+        let part = events.iter().take(PART);
         let part = part.filter(|(job, kind)| may_still(*job, kind));
-        let mut count = 0;
+        let mut changed = Changed::default();
         for (job, kind) in part {
-            count += 1;
+            changed.count += 1;
             out.append(now, *job, kind.clone());
         }
-        let left = change.events.len().saturating_sub(PART);
-        out.append_own(now, Noted::Left(change.began, left).memo());
+        self.done(now, change.began, &changed, out);
+    }
+
+    /// The jobs of the next part, where other limits and terms have their turn.
+    pub(super) fn terms(&self) -> Option<(Seq, &Asking, Vec<JobId>)> {
+        let change = self.changes.front()?;
+        match &change.work {
+            Work::Events(_) => None,
+            Work::Terms(asking, jobs) => {
+                let part = jobs.iter().take(PART).copied();
+                Some((change.began, asking, part.collect()))
+            }
+        }
+    }
+
+    /// A part of the one whose turn it is was recorded: says so, and answers with the last.
+    pub(super) fn done(&mut self, now: Time, began: Seq, changed: &Changed, out: &mut Outbox) {
+        let is_alone = self.changes.len() <= 1;
+        let change = self.changes.front_mut();
+        let Some(change) = change.filter(|change| change.began == began) else {
+            return;
+        };
+        let left = change.work.len().saturating_sub(PART);
+        out.append_own(now, Noted::Left(began, left).memo());
         if let Some(asked) = &mut change.asked {
-            asked.changed.count += count;
+            asked.changed.count += changed.count;
+            asked.changed.refused.extend(changed.refused.clone());
+            asked.changed.refused.truncate(REFUSED_MAX);
             if left == 0 {
                 out.reply(asked.caller, &asked.changed);
             }
@@ -190,20 +285,19 @@ impl Later {
         }
     }
 
-    fn began(&mut self, began: Seq, groups: &[Group]) {
-        let mut events = VecDeque::new();
-        for group in groups {
-            let Some(kind) = group.kind() else { continue };
-            let jobs = group.jobs.iter();
-            let jobs = jobs.flat_map(|(first, last)| (first.0..=last.0).map(JobId));
-            events.extend(jobs.map(|job| (job, kind.clone())));
-        }
-        let ends = events.iter().filter(|(_, kind)| is_end(kind));
+    fn began(&mut self, began: Seq, work: Work) {
+        let ends = match &work {
+            Work::Events(events) => {
+                let ends = events.iter().filter(|(_, kind)| is_end(kind));
+                ends.map(|(job, _)| *job).collect()
+            }
+            Work::Terms(..) => BTreeSet::new(),
+        };
         self.changes.push_back(Change {
             began,
             noted: None,
-            ends: ends.map(|(job, _)| *job).collect(),
-            events,
+            ends,
+            work,
             asked: self.asked.pop_front(),
         });
     }
@@ -214,12 +308,17 @@ impl Later {
         let Some(mut change) = at.and_then(|at| self.changes.remove(at)) else {
             return;
         };
-        let part = change.events.len().saturating_sub(left);
-        for (job, _) in change.events.drain(..part) {
-            change.ends.remove(&job);
+        let part = change.work.len().saturating_sub(left);
+        match &mut change.work {
+            Work::Events(events) => {
+                for (job, _) in events.drain(..part) {
+                    change.ends.remove(&job);
+                }
+            }
+            Work::Terms(_, jobs) => drop(jobs.drain(..part)),
         }
         change.noted = Some(seq);
-        if !change.events.is_empty() {
+        if left > 0 {
             self.changes.push_back(change);
         }
     }
@@ -241,14 +340,7 @@ fn groups(events: Vec<(JobId, Kind)>) -> Result<Vec<Group>, Refusal> {
             _ => jobs.push((job, job)),
         }
     }
-    let runs: usize = all.iter().map(|(_, jobs)| jobs.len()).sum();
-    if runs > RUNS_MAX {
-        let text = format!(
-            "jobs: they are {runs} runs of numbers, at most {RUNS_MAX} are changed at a time (limit `changes`); ask of \
-             fewer"
-        );
-        return Err(Refusal::new(Code::TooLarge, text));
-    }
+    few_runs(all.iter().map(|(_, jobs)| jobs.len()).sum())?;
     let group = |(kind, jobs): (Kind, Vec<(JobId, JobId)>)| Group {
         name: kind.name().to_owned(),
         version: EVENT_VERSION,
@@ -256,6 +348,30 @@ fn groups(events: Vec<(JobId, Kind)>) -> Result<Vec<Group>, Refusal> {
         jobs,
     };
     Ok(all.into_iter().map(group).collect())
+}
+
+/// Whether a record has room for so many runs of numbers.
+fn few_runs(runs: usize) -> Result<(), Refusal> {
+    if runs <= RUNS_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "jobs: they are {runs} runs of numbers, at most {RUNS_MAX} are changed at a time (limit `changes`); ask of \
+         fewer"
+    );
+    Err(Refusal::new(Code::TooLarge, text))
+}
+
+/// What is to be recorded, one after the other.
+fn events(groups: &[Group]) -> Work {
+    let mut events = VecDeque::new();
+    for group in groups {
+        let Some(kind) = group.kind() else { continue };
+        let jobs = group.jobs.iter();
+        let jobs = jobs.flat_map(|(first, last)| (first.0..=last.0).map(JobId));
+        events.extend(jobs.map(|job| (job, kind.clone())));
+    }
+    Work::Events(events)
 }
 
 fn is_end(kind: &Kind) -> bool {

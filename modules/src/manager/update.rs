@@ -2,19 +2,19 @@
 //! of one that waits. Who may ask for it, and of which jobs.
 //!
 //! Whether such a job could be had at all ingest knows, as of a submission; it is told and answers
-//! (`ingest/update.rs`).
+//! (`ingest/update.rs`). What is asked of many jobs is recorded first, and found of each by its turn (`later`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{
-    Lent, LimitChange, LimitedJob, NewLimit, NewLimits, Notice, Outbox, Request, Sender,
+    Lent, LimitChange, LimitedJob, LimitsTold, NewLimit, NewLimits, Notice, Outbox, Request, Sender,
 };
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Submit;
 use eddy_wire::fsd::{NUMBER_MAX, seconds_of_micros};
 use eddy_wire::gang;
-use eddy_wire::id::JobId;
+use eddy_wire::id::{JobId, Seq};
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
@@ -27,6 +27,7 @@ use serde_json::Number;
 
 use super::Manager;
 use super::change::Named;
+use super::later::{Asking, PART};
 use crate::named::{job_name, ranges};
 
 /// No limit is longer, as in a jobspec: some 136 years.
@@ -49,35 +50,70 @@ impl Manager {
         )?;
         let sender = request.sender();
         let proposed = self.each(request, named, |job| {
-            may_change(now, sender, job, (limit, &body.set))?;
-            let changes = differs(job, (limit, &body.set));
-            if let Some(reckoned) = body.reckoned {
-                let is_said_again = !changes && job.reckoned == Some(reckoned.key);
-                if !is_said_again && limit_of(job) != Some(reckoned.from) {
-                    return Err(LIMIT_MOVED.to_owned());
-                }
-            }
             let asked = Change {
                 limit,
                 ..Change::default()
             };
+            let changes = is_to_change(now, sender, job, (limit, &body))?;
             Ok(changes.then(|| asked.record(Some(sender.uid), None)))
         })?;
-        let jobs = proposed.events.iter().map(|(id, _)| *id);
-        let asked = jobs.filter_map(|id| self.asked(now, id, (limit, &body.set)));
-        let asked = asked.collect();
+        let (events, changed) = proposed.apart();
+        let jobs: Vec<JobId> = events.into_iter().map(|(id, _)| id).collect();
+        let asking = Asking::new(sender, body);
+        if jobs.len() > PART {
+            return self
+                .later
+                .begin_terms(now, request.caller, (asking, jobs), changed, out);
+        }
+        let told = LimitsTold::Caller(request.caller);
+        self.ask_terms(now, (told, &asking), (&jobs, changed.refused), out);
+        Ok(())
+    }
+
+    /// The next part of a change of many jobs: those that may have it by now.
+    pub(super) fn update_on(
+        &self,
+        now: Time,
+        (began, asking, jobs): (Seq, &Asking, &[JobId]),
+        out: &mut Outbox,
+    ) {
+        let limit = asked_limit(&asking.request).ok().flatten();
+        let (mut goes, mut refused) = (Vec::new(), Vec::new());
+        // Who is over by its turn is not refused: it was not when it was asked for.
+        for job in jobs.iter().filter_map(|id| self.jobs.get(id)) {
+            match is_to_change(now, asking.sender(), job, (limit, &asking.request)) {
+                Ok(true) => goes.push(job.id),
+                Ok(false) => {}
+                Err(why) => refused.push((job.id, why)),
+            }
+        }
+        let told = LimitsTold::Change(began);
+        self.ask_terms(now, (told, asking), (&goes, refused), out);
+    }
+
+    /// Asks ingest, which records what of it may be.
+    fn ask_terms(
+        &self,
+        now: Time,
+        (told, asking): (LimitsTold, &Asking),
+        (jobs, refused): (&[JobId], Vec<(JobId, String)>),
+        out: &mut Outbox,
+    ) {
+        let request = &asking.request;
+        let limit = asked_limit(request).ok().flatten();
+        let asked = jobs.iter();
+        let asked = asked.filter_map(|id| self.asked(now, *id, (limit, &request.set)));
         out.notice(Notice::Limits(Box::new(NewLimits {
-            caller: request.caller,
-            sender,
-            key: body.reckoned.map(|reckoned| reckoned.key),
-            lent: match body.force {
+            told,
+            sender: asking.sender(),
+            key: request.reckoned.map(|reckoned| reckoned.key),
+            lent: match request.force {
                 true => Lent::Longer,
                 false => Lent::AsSaid,
             },
-            refused: proposed.refused,
-            asked,
+            refused,
+            asked: asked.collect(),
         })));
-        Ok(())
     }
 
     /// Asks ingest what would be in the way of jobs that wait, as that knows it of a change.
@@ -149,6 +185,24 @@ fn asked_limit(body: &UpdateRequest) -> Result<Option<Limit>, Refusal> {
         )));
     }
     Ok(Some(Limit::of(Some(duration))))
+}
+
+/// Whether a job is to have something else, if it may.
+fn is_to_change(
+    now: Time,
+    sender: Sender,
+    job: &Job,
+    (limit, asked): (Option<Limit>, &UpdateRequest),
+) -> Result<bool, String> {
+    may_change(now, sender, job, (limit, &asked.set))?;
+    let changes = differs(job, (limit, &asked.set));
+    if let Some(reckoned) = asked.reckoned {
+        let is_said_again = !changes && job.reckoned == Some(reckoned.key);
+        if !is_said_again && limit_of(job) != Some(reckoned.from) {
+            return Err(LIMIT_MOVED.to_owned());
+        }
+    }
+    Ok(changes)
 }
 
 /// Whether a job may have something else, by who asks and how far it is.
