@@ -138,9 +138,10 @@ impl Module for Configuration {
         match input {
             Input::Configure(caller, change) => self.change(now, caller, change, out),
             // Whoever starts it with another file is obeyed.
-            Input::Resume => {
-                if let Some(change) = self.of_start() {
-                    out.append_own(now, Kind::Memo(change.memo()));
+            Input::Resume(memo) => {
+                let memo = memo.cloned();
+                if let Some(memo) = memo.or_else(|| Some(self.of_start()?.memo())) {
+                    out.append_own(now, Kind::Memo(memo));
                 }
             }
             _ => {}
@@ -193,6 +194,7 @@ impl Configuration {
             warned: Vec::new(),
             live: self.told.clone(),
             keys: keys.clone(),
+            given: Vec::new(),
         })
     }
 

@@ -161,7 +161,7 @@ impl Module for Exec {
                 self.online.clone_from(online);
                 self.gather(now, out);
             }
-            Input::Resume => self.resume(now, out),
+            Input::Resume(_) => self.resume(now, out),
             Input::Tick => self.tick(now, out),
             Input::Stop => self.shells.stop(),
             _ => {}

@@ -208,7 +208,7 @@ impl Module for Ingest {
             Input::Notice(Notice::Supposed(caller, suppose, jobs)) => {
                 self.supposed(now, *caller, (suppose, jobs), out);
             }
-            Input::Resume => {
+            Input::Resume(_) => {
                 // What was replayed is durable.
                 self.ended = Jobs::default();
                 self.note_homes(now, out);

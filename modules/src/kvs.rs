@@ -90,7 +90,7 @@ impl Module for Kvs {
                 self.fold(record);
                 self.notify(record, out);
             }
-            Input::Resume => self.source = Source::Live,
+            Input::Resume(_) => self.source = Source::Live,
             Input::Cancel(caller) => self.watchers.retain(|(of, _)| *of != caller),
             Input::Gone(client) => self.watchers.retain(|(of, _)| of.client != client),
             _ => {}

@@ -120,7 +120,7 @@ impl Module for Ledger {
                     out.append_own(now, Kind::Usage(Box::new(tally)));
                 }
             }
-            Input::Resume => {
+            Input::Resume(_) => {
                 let used = self.used();
                 if !used.is_empty() {
                     out.notice(Notice::Used(used.into()));

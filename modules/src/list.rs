@@ -152,7 +152,7 @@ impl Module for List {
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
             Input::Notice(notice) => self.view.notice(notice),
-            Input::Resume => self.source = Source::Live,
+            Input::Resume(_) => self.source = Source::Live,
             Input::Tick => self.waiters.tick(now, out),
             Input::Cancel(caller) => {
                 self.drop_of(&callers::only(caller));

@@ -112,6 +112,10 @@ pub struct Change {
     /// The same as it was written, and what counts from a start on.
     #[serde(default, skip_serializing_if = "Keys::is_empty")]
     pub keys: Keys,
+    /// What the start over which keys were set was given for itself alone, `KEY=VALUE`: the file is what is in
+    /// `over` without that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<String>,
 }
 
 /// Where a change is from.

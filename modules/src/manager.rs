@@ -201,7 +201,7 @@ impl Module for Manager {
                 }
                 self.let_through(now, record, out);
             }
-            Input::Resume => {
+            Input::Resume(_) => {
                 // Replay keeps those that were over, since their rows are written already.
                 self.jobs.retain(|_, job| !job.is_done());
                 let waits = |job: &&Job| job.state == JobState::Priority;

@@ -228,7 +228,7 @@ impl Module for Nest {
                     self.look_back(job, out);
                 }
             }
-            Input::Resume => self.woke = Some(now),
+            Input::Resume(_) => self.woke = Some(now),
             Input::Marking => {
                 if let Some(note) = self.blocks.note() {
                     out.append_own(now, note);

@@ -100,7 +100,7 @@ impl Module for Report {
                 out.volatile(Volatile::Parent(ToParent::Report(self.summary)));
             }
             // Those that were replayed are among the journal's.
-            Input::Resume => {
+            Input::Resume(_) => {
                 self.summary.completed = self.over.completed;
                 self.summary.failed = self.over.failed;
             }
@@ -287,7 +287,7 @@ mod tests {
         };
         report.summary.completed = 2;
         let mut out = Outbox::default();
-        report.handle(Time(0), Input::Resume, &mut out);
+        report.handle(Time(0), Input::Resume(None), &mut out);
         report.handle(Time(0), Input::Tick, &mut out);
         let text = told(&out);
         assert!(text.contains("completed: 70, failed: 3"), "{text}");

@@ -252,7 +252,7 @@ impl Module for Resource {
             }
             Input::Cancel(caller) => self.arriving.drop_where(|of| of == caller),
             Input::Gone(client) => self.arriving.drop_where(|of| of.client == client),
-            Input::Resume => {
+            Input::Resume(_) => {
                 self.idling.begin(now);
                 if let Some(kind) = self.nodes.owed() {
                     out.append_own(now, kind);

@@ -298,7 +298,7 @@ impl Sched {
             Input::Notice(Notice::Past(used)) => {
                 out.volatile(Volatile::Plan(vec![Delta::Past(Arc::clone(used))]));
             }
-            Input::Resume => {
+            Input::Resume(_) => {
                 self.told = Told::default();
                 self.settles(now, out);
                 self.tell_all(out);

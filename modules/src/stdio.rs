@@ -233,7 +233,7 @@ impl Module for Stdio {
             }
             Input::Durable(record) => self.forget_to(record.seq),
             // What was replayed is durable.
-            Input::Resume => self.forget_to(Seq(u64::MAX)),
+            Input::Resume(_) => self.forget_to(Seq(u64::MAX)),
             Input::Cancel(caller) => self.drop_calls(&callers::only(caller), out),
             Input::Gone(client) => self.drop_calls(&callers::all_of(client), out),
             _ => {}

@@ -165,6 +165,7 @@ fn one_that_waits_goes_where_a_start_with_another_file_leads_it() {
         warned: Vec::new(),
         live,
         keys: Default::default(),
+        given: Vec::new(),
     };
     let event = Event {
         t: stand.now,

@@ -192,6 +192,16 @@ impl Broker {
     /// Replay is over, the journal ends at `last`: records a new leader's
     /// epoch and does what is owed.
     pub fn resume(&mut self, now: Time, last: Seq) -> Output {
+        self.resume_under(now, last, None)
+    }
+
+    /// The same under another configuration than the recorded one, of which this is the memo.
+    pub fn resume_under(
+        &mut self,
+        now: Time,
+        last: Seq,
+        memo: Option<&Map<String, Value>>,
+    ) -> Output {
         assert!(
             last >= self.last,
             "the journal ends at {last}, before record {}",
@@ -208,7 +218,7 @@ impl Broker {
             kind: Kind::LeaderStart(self.epoch),
         });
         self.settle(now, &mut turn);
-        self.all(now, &mut turn, |_| Input::Resume);
+        self.all(now, &mut turn, |_| Input::Resume(memo));
         self.settle(now, &mut turn);
         turn.output
     }

@@ -127,8 +127,9 @@ pub enum Input<'a> {
     Configure(Caller, &'a Map<String, Value>),
     /// A mark is about to be made: record what is to be kept in place of records that are over.
     Marking,
-    /// Replay is over: do what is owed.
-    Resume,
+    /// Replay is over: do what is owed. The memo is of the configuration of this start, where it rests on what
+    /// was replayed.
+    Resume(Option<&'a Map<String, Value>>),
     /// A wake-up asked for is due (or another's: check).
     Tick,
     /// The instance is to end: end what runs, start nothing.

@@ -84,6 +84,28 @@ fn by_class(policy: &Policy) -> bool {
     turns(policy) == Turns::OfJobs && policy.placement.ladder.contains(&Rung::Urgency)
 }
 
+/// One that was set, over a configuration with other QoS, classes and queues. Over one with another policy it does
+/// not stand.
+fn moved((seq, memo): (Seq, Memo), policy: &Policy) -> Option<(Seq, Memo)> {
+    let (mut set, mut over) = (read(&memo.text).ok()?, read(&memo.over).ok()?);
+    for one in [&mut set, &mut over] {
+        let (factors, of) = (&mut one.priority.factors, &policy.priority.factors);
+        factors.queues.clone_from(&of.queues);
+        factors.qos.clone_from(&of.qos);
+        one.usage.factors.clone_from(&policy.usage.factors);
+        one.usage.qos_factors.clone_from(&policy.usage.qos_factors);
+        let (placement, of) = (&mut one.placement, &policy.placement);
+        placement.classes.clone_from(&of.classes);
+        placement.default_class.clone_from(&of.default_class);
+    }
+    let memo = Memo {
+        text: print(&set),
+        over: print(policy),
+        userid: memo.userid,
+    };
+    (print(&over) == memo.over).then_some((seq, memo))
+}
+
 fn line(policy: &Policy) -> Line {
     match (policy.queue.walk, policy.queue.source) {
         (Walk::Stop, Source::Global | Source::ByQueue) => Line::Stands,
@@ -122,26 +144,7 @@ impl Obeyed {
         match by {
             By::Reload => self.set = None,
             By::Start => {}
-            By::Set(_) => {
-                let set = self.text().and_then(|text| read(text).ok());
-                if let (Some(mut set), Some((seq, before))) = (set, &self.set) {
-                    let (factors, of) = (&mut set.priority.factors, &policy.priority.factors);
-                    factors.queues.clone_from(&of.queues);
-                    factors.qos.clone_from(&of.qos);
-                    set.usage.factors.clone_from(&policy.usage.factors);
-                    let of_qos = &policy.usage.qos_factors;
-                    set.usage.qos_factors.clone_from(of_qos);
-                    let (placement, of) = (&mut set.placement, &policy.placement);
-                    placement.classes.clone_from(&of.classes);
-                    placement.default_class.clone_from(&of.default_class);
-                    let memo = Memo {
-                        text: print(&set),
-                        over: print(&policy),
-                        userid: before.userid,
-                    };
-                    self.set = Some((*seq, memo));
-                }
-            }
+            By::Set(_) => self.set = self.set.take().and_then(|set| moved(set, &policy)),
         }
         self.configured = policy;
         self.obeys(&self.policy());

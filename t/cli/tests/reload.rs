@@ -394,6 +394,54 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
 }
 
 #[test]
+fn what_a_start_is_given_stands_over_what_was_set_for_that_key_alone() -> Tested {
+    let instance = start()?;
+    lines(
+        &instance,
+        &["set", "limits.user_rate=77", "queue.debug.max_time=1h"],
+    )?;
+    lines(&instance, &["set", "policy.preset=easy"])?;
+    let again = |given: &[&str]| -> anyhow::Result<String> {
+        instance.kill_leader()?;
+        let mut command = instance.starting();
+        command.args(given);
+        let ran = Running::start(command)?.wait()?;
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        Ok(ran.err)
+    };
+    let in_force = || -> anyhow::Result<[String; 4]> {
+        let keys = [
+            "limits.user_rate",
+            "queue.debug.max_time",
+            "defaults.time",
+            "policy.preset",
+        ];
+        let got: Result<Vec<String>, _> = keys.iter().map(|key| get(&instance, key)).collect();
+        Ok(got?.try_into().expect("as many"))
+    };
+    assert_eq!(again(&["-S", "defaults.time=5m"])?, "");
+    assert_eq!(in_force()?, ["77", "3600.0", "300.0", "easy"]);
+    let told = again(&[
+        "-S",
+        "queue.debug.max_time=2h",
+        "-S",
+        "queue.debug.priority=3",
+    ])?;
+    assert_eq!(
+        told.lines().collect::<Vec<_>>(),
+        [
+            "eddy start: -S stands over what `eddy config set` put in force, as long as it is given: queue.debug.max_time=1h"
+        ]
+    );
+    assert_eq!(in_force()?, ["77", "7200.0", "null", "easy"]);
+    let long = instance.submit(&["-q", "debug", "-t", "90m", "true"])?;
+    assert_eq!(instance.row(&long)?["duration"], json!(5400.0));
+    assert_eq!(again(&[])?, "");
+    assert_eq!(in_force()?, ["77", "3600.0", "null", "easy"]);
+    Ok(())
+}
+
+#[test]
 fn what_was_set_of_the_policy_is_what_a_reload_undoes() -> Tested {
     let place = Place::new()?;
     let file = place.join("eddy.toml");

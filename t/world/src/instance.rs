@@ -200,6 +200,7 @@ impl Instance {
             warned: Vec::new(),
             live,
             keys: Keys::default(),
+            given: Vec::new(),
         };
         Some(change.memo())
     }

@@ -146,34 +146,10 @@ impl Basis {
             _ => error.to_string(),
         }
     }
-
-    /// With keys that were set over it by an earlier leader; the configuration that is.
-    pub fn resumed(&mut self, text: &str, change: &Change) -> Option<Config> {
-        let By::Set(set) = &change.by else {
-            return None;
-        };
-        if change.over != self.over.hash() {
-            return None;
-        }
-        let all: Vec<String> = self.given.iter().chain(set).cloned().collect();
-        let (mut config, errors) = config::read(text, &all);
-        // It was taken while all whom it names were there, and with the bounds of then.
-        let was_taken = |error: &ConfigError| {
-            error.is_of_a_later_bound() || matches!(error, ConfigError::User { .. })
-        };
-        if !errors.iter().all(was_taken) {
-            return None;
-        }
-        access::leave_out(&mut config.instance.access);
-        config.instance.resolve(&self.inventory);
-        self.table = tables::over(text, &all).ok()?;
-        self.set.clone_from(set);
-        Some(config)
-    }
 }
 
 /// What of a configuration modules may be told while they run.
-fn live(config: &Config, admits: &Admits) -> Result<Live, Vec<String>> {
+pub(super) fn live(config: &Config, admits: &Admits) -> Result<Live, Vec<String>> {
     let access = admitted(&config.instance.access, admits);
     let access = access.map_err(|error| vec![error.to_string()])?;
     let mut live = Live::of(&settings(config, Arc::default(), None));
@@ -414,6 +390,7 @@ fn reloaded(
         warned,
         live,
         keys: tables::keys(&merged),
+        given: Vec::new(),
     };
     basis.set.clear();
     basis.table = merged;
@@ -486,6 +463,7 @@ fn set_over(
         warned: left.iter().map(ToString::to_string).collect(),
         live: live(&config, &basis.admits)?,
         keys: tables::keys(&table),
+        given: basis.given.clone(),
     };
     basis.table = table;
     Ok(Candidate {

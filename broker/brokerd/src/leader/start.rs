@@ -6,6 +6,7 @@
 mod fits;
 mod held;
 mod kept;
+mod set;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use eddy_wire::lifecycle::JobResult;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::InstanceFacts;
+use serde_json::{Map, Value};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
@@ -63,7 +65,7 @@ use crate::shell::spawn::Rlimit;
 use fits::fits;
 use held::{HeldError, keeps_held};
 use kept::{
-    CopyError, InsideError, identity, in_force, keep_keys, keep_said, keys, outermost, own_place,
+    CopyError, InsideError, identity, in_force, keep, keep_said, keys, outermost, own_place,
     possession, there,
 };
 
@@ -191,6 +193,8 @@ struct Prepared {
     nested: Option<Nested>,
     /// What whoever starts it is to know.
     notes: Vec<String>,
+    /// The configuration, where other keys stand over the file than recorded.
+    memo: Option<Map<String, Value>>,
 }
 
 fn prepare(
@@ -216,8 +220,7 @@ fn prepare(
     // Made-up nodes cannot run anything.
     let mock = config.instance.run_duration.or(possession.mock);
     let told = possession.inventory;
-    let there = there(&journal, &config, &told)?;
-    config.instance.resolve(&there);
+    let there = there(&journal, &mut config, &told)?;
     let mut settings = settings(&config, Arc::clone(&told), nested.as_ref());
     (settings.local, settings.mock, settings.damage) = (possession.local, mock, args.damage());
     settings.last_job = JobId(recovered.last_job);
@@ -229,14 +232,14 @@ fn prepare(
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let known = replayed(&journal, &mut broker, &recovered)?;
     let place = (&there, statedir.as_path());
-    let basis = Basis::of(configured, place, &args.set, admits, &settings);
-    let (basis, access) = in_force(&mut config, basis, configured, &known);
+    let mut basis = Basis::of(configured, place, &args.set, admits, &settings);
+    let said = (configured, nested.as_ref());
+    let (set, access) = in_force(&mut config, &mut basis, said, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
     let misfits = fits(configured, &inventory, &known.removed)?;
     if nested.is_none() {
         keeps_held(&known, &settings.inventory)?;
-        keep(configured, &statedir)?;
-        keep_keys(&mut journal, &settings.keys)?;
+        keep(configured, &statedir, (&mut journal, &settings.keys))?;
     }
     keep_said(&mut journal, &possession.kept)?;
     // Last: a start that fails leaves none.
@@ -259,7 +262,8 @@ fn prepare(
         clock,
         path: settings.place.path,
         nested,
-        notes: [misfits, configured.remarks.clone()].concat(),
+        notes: [misfits, configured.remarks.clone(), set.notes].concat(),
+        memo: set.memo,
     };
     Ok((prepared, claim))
 }
@@ -301,11 +305,6 @@ fn named(instance: &str, settings: &Settings, nested: Option<&Nested>) -> Identi
         depth: settings.place.depth,
         parent: nested.map(|nested| nested.address.uri.clone()),
     }
-}
-
-fn keep(configured: &Configured, statedir: &Path) -> Result<(), StartError> {
-    let kept = configured.keep(statedir);
-    kept.map_err(io("keep the configuration"))
 }
 
 /// How many jobs are over, which a child reports.
@@ -413,6 +412,7 @@ impl Prepared {
         notes.extend(self.lacking());
         notes.extend(self.notes.iter().cloned());
         let local = tokio::task::LocalSet::new();
+        let memo = self.memo.clone();
         let code = local.block_on(&runtime, async {
             let (mut leader, last) = match self.begin() {
                 Ok(begun) => begun,
@@ -420,7 +420,7 @@ impl Prepared {
             };
             tracing::info!(uri, "work is taken");
             leader.announce_by(ready, uri, ranks, notes);
-            leader.resume(last);
+            leader.resume(last, memo.as_ref());
             leader.begin_program(last_job);
             Ok(leader.run().await)
         })?;

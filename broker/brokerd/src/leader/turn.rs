@@ -25,6 +25,7 @@ use eddy_wire::id::{Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Target, Type};
 use eddy_wire::time::Time;
+use serde_json::{Map, Value};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Sleep;
 
@@ -203,11 +204,12 @@ impl Leader {
         }
     }
 
-    /// Does what replay left owed; the journal ends at `last`.
-    pub fn resume(&mut self, last: Seq) {
+    /// Does what replay left owed; the journal ends at `last`. The memo is of the configuration that is in force, where
+    /// that is another than recorded.
+    pub fn resume(&mut self, last: Seq, memo: Option<&Map<String, Value>>) {
         let now = self.clock.now();
         self.commits.behind(last);
-        let output = self.broker.resume(now, last);
+        let output = self.broker.resume_under(now, last, memo);
         self.take(output);
         self.settle();
         self.nodes.want(&self.tree.others());

@@ -17,6 +17,7 @@ use eddy_wire::time::Span;
 
 use thiserror::Error;
 
+use super::set::{Given, Standing, standing};
 use super::{Possession, StartError, io as failed};
 use crate::config::declared::DeclaredInstance;
 use crate::config::{Config, tables};
@@ -24,6 +25,7 @@ use crate::inventory::Source;
 use crate::journal::{DATABASE, Journal};
 use crate::leader::BrokerArgs;
 use crate::leader::configured::Configured;
+use crate::leader::granted::Nested;
 use crate::leader::reload::Basis;
 use crate::leader::replay::recorded_inventory;
 use crate::leader::store::Known;
@@ -215,11 +217,14 @@ pub(super) fn keys(
     Ok((tables::keys(&table), before.unwrap_or_default()))
 }
 
-/// Keeps them for the next.
-pub(super) fn keep_keys(
-    journal: &mut Journal,
-    (keys, before): &(Keys, Keys),
+/// Keeps them for the next, and the file that was given.
+pub(super) fn keep(
+    configured: &Configured,
+    statedir: &Path,
+    (journal, (keys, before)): (&mut Journal, &(Keys, Keys)),
 ) -> Result<(), StartError> {
+    let kept = configured.keep(statedir);
+    kept.map_err(failed("keep the configuration"))?;
     if keys != before {
         let text = serde_json::to_string(keys).expect("texts are JSON");
         journal.set_meta(KEYS_KEY, &text)?;
@@ -249,28 +254,30 @@ fn kept_size(journal: &Journal, said: Option<u32>) -> Result<(Option<u32>, News)
     Ok((said.or(kept), news))
 }
 
-/// What a change of the configuration begins with; puts what was set since over the file.
+/// What stands of what was set over the file before; who may connect, where that or the parent says it.
 pub(super) fn in_force(
     config: &mut Config,
-    mut basis: Basis,
-    configured: &Configured,
+    basis: &mut Basis,
+    (configured, nested): (&Configured, Option<&Nested>),
     known: &Known,
-) -> (Basis, Option<Access>) {
+) -> (Standing, Option<Access>) {
+    // The shell of its parent begins a child again with the same words.
+    let given = nested.map_or(Given::Now, |_| Given::Again);
     let change = known.change.as_ref();
-    let resumed = change.and_then(|change| basis.resumed(configured.text(), change));
-    let set = resumed.is_some().then(|| change?.live.access.clone());
-    let access = set.flatten().or_else(|| known.admitted.clone());
-    if let Some(resumed) = resumed {
-        config.instance = resumed.instance;
-    }
-    (basis, access)
+    let standing = change.map(|change| standing(basis, configured.text(), change, given));
+    let mut standing = standing.unwrap_or_default();
+    let set = standing.config.take().and_then(|(stands, access)| {
+        config.instance = stands.instance;
+        access
+    });
+    (standing, set.or_else(|| known.admitted.clone()))
 }
 
 /// The inventory by which declared instances know their nodes: the one recorded last, where some are by
-/// what they are, else what the start is told.
+/// what they are, else what the start is told. The configuration is told.
 pub(super) fn there(
     journal: &Journal,
-    config: &Config,
+    config: &mut Config,
     told: &Arc<ResourceSet>,
 ) -> Result<Arc<ResourceSet>, StartError> {
     let declared = &config.instance.declared;
@@ -278,7 +285,9 @@ pub(super) fn there(
         true => recorded_inventory(journal)?,
         false => None,
     };
-    Ok(recorded.unwrap_or_else(|| Arc::clone(told)))
+    let there = recorded.unwrap_or_else(|| Arc::clone(told));
+    config.instance.resolve(&there);
+    Ok(there)
 }
 
 #[cfg(test)]
