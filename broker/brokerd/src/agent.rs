@@ -9,7 +9,6 @@
 pub mod following;
 pub mod guest;
 pub mod hosts;
-mod left;
 
 use std::fs::DirBuilder;
 use std::io;

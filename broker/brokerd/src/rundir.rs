@@ -5,6 +5,8 @@
 //! live, the run directory itself: another state directory may name the same one. Found by the shell.
 //! It never listens and never removes what is not an instance's own.
 
+pub mod left;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use thiserror::Error;
+
+use left::Left;
 
 /// Name of the socket for clients.
 pub const LOCAL_SOCKET: &str = "local";
@@ -486,6 +490,7 @@ pub fn remove_of(statedir: &Path) {
     while let Some(state) = states.pop() {
         // What another user may write is not followed: it could name anything.
         if !is_own(&state) {
+            remove_of_other(&state);
             continue;
         }
         if let Some(rundir) = recorded(&state) {
@@ -496,6 +501,19 @@ pub fn remove_of(statedir: &Path) {
                 .iter()
                 .flat_map(|name| inside(&state, name)),
         );
+    }
+}
+
+/// The same of an instance of another user, which user 0 may remove: its own alone, since of what is in it that
+/// user's shell sees to. What cannot be removed is his to see to.
+fn remove_of_other(statedir: &Path) {
+    let meta = fs::symlink_metadata(statedir);
+    if let Ok(meta) = meta.as_ref()
+        && own() == 0
+        && let Some(left) = Left::of_leader(meta.uid(), statedir)
+        && let Err(error) = left.remove()
+    {
+        tracing::warn!(%error, user = left.user, "the run directory of an instance is left");
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::users::{Site, can_make_cgroups, can_make_users, cgroup_of, owner_of};
 use eddy_wire::id::JobId;
+use rustix::process::Signal;
 
 use crate::users::{site, tasks};
 
@@ -95,6 +96,30 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
     site.ok(&instance, ANN, &["cancel", &job])?;
     site.run(&instance, ANN, &["job", "status", &job])?;
     assert!(tasks(&instance, "sh").is_empty());
+    Ok(())
+}
+
+/// Its leader is stopped where it is, so that it has no time to remove its sockets itself.
+#[test]
+fn an_instance_of_a_user_that_is_killed_leaves_no_run_directory() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = site(&["--cores=2", "-S", "exec.kill_grace=0.2s"])?;
+    let job = site.ok(&instance, ANN, &["alloc", "--bg", "-n1"])?;
+    let number: JobId = job.parse()?;
+    let state = instance.state().join(format!("children/{number}.1"));
+    let uri = fs::read_to_string(state.join("uri"))?;
+    let socket = PathBuf::from(uri.trim().trim_start_matches("local://"));
+    assert!(socket.exists(), "{uri}");
+    let leads =
+        |one: &Process| one.is_eddy("broker") && one.arguments.iter().any(|word| word == "--child");
+    let leader = instance.place.processes().into_iter().find(leads);
+    leader.expect("its leader").signal(Signal::STOP)?;
+    site.ok(&instance, ANN, &["cancel", &job])?;
+    instance.event(&job, "clean")?;
+    assert!(!socket.exists(), "{uri}");
+    assert_eq!(socket.parent().map(std::path::Path::exists), Some(false));
     Ok(())
 }
 

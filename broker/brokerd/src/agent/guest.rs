@@ -23,9 +23,9 @@ use tokio::time::sleep;
 
 use super::Common;
 use super::following::Post;
-use super::left::Left;
 use crate::life::Life;
 use crate::own::Own;
+use crate::rundir::left::Left;
 use crate::shell::leftover::Process;
 use crate::shell::overdue::Overdue;
 use crate::shell::procfs::MARKER_VARIABLE;

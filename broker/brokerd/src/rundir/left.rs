@@ -1,12 +1,13 @@
-//! The run directory that a rank of another user's instance left: it was killed before it could remove it.
+//! The run directory that an instance of another user left, or a rank of one: it was killed before it could remove it.
 //!
-//! Used by [`super::guest`], on the thread of that user: it is below a directory of his, where he may put what he
-//! likes. So nothing is done there that he could not do himself: every directory is held open, is his and no link,
-//! and what is removed is removed from it by its name alone.
+//! Of a rank used by the agent, on the thread of that user; of the instance itself by the shell that it was a task of, which
+//! has the rights of user 0. It is below a directory of his, where he may put what he likes. So nothing is done
+//! there that he could not do himself: every directory is held open, is his and no link,
+//! and what is removed is removed from it by its name alone. Nothing is read that could hang.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
@@ -15,8 +16,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::rundir;
+use super::{SCHEME, URI_FILE};
 
+/// The most bytes of a file that says where an instance was reached.
+const URI_BYTES_MAX: usize = 4096;
 /// How long one that is held is tried for: a child of who was killed holds it between clone and exec.
 const HOLD_PATIENCE: Duration = Duration::from_secs(1);
 /// How often.
@@ -29,13 +32,45 @@ pub struct Left {
     pub user: u32,
     shared: PathBuf,
     name: String,
+    /// How long it is waited for that nobody holds it.
+    patience: Duration,
 }
 
 impl Left {
     /// By a rank of this instance of that user.
     pub fn of_rank(user: u32, instance: &str, rank: u32) -> Left {
-        let (shared, name) = rundir::rank_of(user, instance, rank);
-        Left { user, shared, name }
+        let (shared, name) = super::rank_of(user, instance, rank);
+        Left {
+            user,
+            shared,
+            name,
+            patience: HOLD_PATIENCE,
+        }
+    }
+
+    /// By the leader of an instance of that user, as its state directory names it; none where that is no directory of the
+    /// user, or names something elsewhere than where his instances are by default. Nobody is waited for: the shell
+    /// has the jobs of others to see to.
+    pub fn of_leader(user: u32, statedir: &Path) -> Option<Left> {
+        let state = open(user, CWD, statedir).ok()?;
+        let how = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(state, URI_FILE, how, Mode::empty()).ok()?;
+        if !FileType::from_raw_mode(fstat(&file).ok()?.st_mode).is_file() {
+            return None;
+        }
+        let mut text = vec![0; URI_BYTES_MAX];
+        let read = rustix::io::read(&file, &mut text[..]).ok()?;
+        let text = std::str::from_utf8(&text[..read]).ok()?;
+        let socket = Path::new(text.lines().next()?.strip_prefix(SCHEME)?);
+        let rundir = socket.parent()?;
+        let shared = super::parent(None, user);
+        let name = rundir.file_name()?.to_str()?.to_owned();
+        (rundir.parent() == Some(shared.as_path())).then_some(Left {
+            user,
+            shared,
+            name,
+            patience: Duration::ZERO,
+        })
     }
 
     /// Removes the sockets and the directory, if it is there and nobody serves in it.
@@ -43,14 +78,13 @@ impl Left {
     /// # Errors
     /// It is not the user's, is held, or has something else in it.
     pub fn remove(&self) -> io::Result<()> {
-        let opened = self
-            .open(CWD, &self.shared)
-            .and_then(|shared| Ok((self.open(shared.as_fd(), &self.name)?, shared)));
+        let opened = open(self.user, CWD, &self.shared)
+            .and_then(|shared| Ok((open(self.user, shared.as_fd(), &self.name)?, shared)));
         let (rundir, shared) = match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened?,
         };
-        hold(&rundir)?;
+        hold(&rundir, self.patience)?;
         for entry in Dir::read_from(&rundir)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -61,23 +95,23 @@ impl Left {
         }
         Ok(unlinkat(&shared, self.name.as_str(), AtFlags::REMOVEDIR)?)
     }
+}
 
-    fn open(&self, below: impl AsFd, path: impl rustix::path::Arg) -> io::Result<OwnedFd> {
-        let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = openat(below, path, how, Mode::empty())?;
-        let owner = fstat(&opened)?.st_uid;
-        match owner == self.user {
-            true => Ok(opened),
-            false => Err(io::Error::other(format!(
-                "a directory is user {owner}'s, not {}'s",
-                self.user
-            ))),
-        }
+/// A directory, held: that user's, and no link.
+fn open(user: u32, below: impl AsFd, path: impl rustix::path::Arg) -> io::Result<OwnedFd> {
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(below, path, how, Mode::empty())?;
+    let owner = fstat(&opened)?.st_uid;
+    match owner == user {
+        true => Ok(opened),
+        false => Err(io::Error::other(format!(
+            "a directory is user {owner}'s, not {user}'s"
+        ))),
     }
 }
 
-fn hold(rundir: &OwnedFd) -> io::Result<()> {
-    let until = Instant::now() + HOLD_PATIENCE;
+fn hold(rundir: &OwnedFd, patience: Duration) -> io::Result<()> {
+    let until = Instant::now() + patience;
     loop {
         match flock(rundir, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(HOLD_PAUSE),
@@ -110,6 +144,7 @@ mod tests {
             user,
             shared: shared.clone(),
             name: name.to_owned(),
+            patience: HOLD_PATIENCE,
         };
         of(user + 1, "1").remove().expect_err("another user's");
         of(user, "2").remove().expect_err("a link");
