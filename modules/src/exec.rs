@@ -62,6 +62,8 @@ pub struct Exec {
     away: Jobs<Away>,
     /// The instances that can be told something.
     serving: BTreeSet<String>,
+    /// Signals for the program that this instance was begun for, which is to begin yet.
+    early: BTreeSet<i32>,
     /// The runs that each life of a shell has parts of.
     on: BTreeMap<Epoch, BTreeSet<JobId>>,
     shells: Shells,
@@ -147,11 +149,9 @@ impl Module for Exec {
                 }
             }
             Input::Parent(ParentWord::Signal(job, attempt, signal)) => {
-                let run = self.runs.get(job).filter(|run| run.attempt == *attempt);
-                if let Some(run) = run {
-                    run.signal(*signal, &self.shells, out);
-                }
+                self.signal_passed((*job, *attempt), *signal, out);
             }
+            Input::Parent(ParentWord::Program(signal)) => self.signal_program(*signal, out),
             Input::Notice(Notice::Dead(caller, ranks, by)) => {
                 self.declared_dead(now, (*caller, ranks), by, out);
             }
@@ -199,6 +199,7 @@ impl Exec {
             orphans: BTreeSet::new(),
             away: Jobs::default(),
             serving: BTreeSet::new(),
+            early: BTreeSet::new(),
             on: BTreeMap::new(),
             shells: Shells::new(settings.local.clone()),
             returned: Returned::default(),
@@ -322,6 +323,7 @@ impl Exec {
             }
             (Kind::Alloc(_), Some(job)) => {
                 self.start(job, out);
+                self.program_begins(job, out);
                 self.settle(now, job, out);
                 self.set_timer(now, job, out);
             }

@@ -11,7 +11,7 @@ use eddy_wire::services::child::{
     Adopt, AdoptRequest, ChildOf, ChildRow, Children, ChildrenRequest, FromParent, Ids, IdsRequest,
     Report, ReportRequest, Stage, Summary,
 };
-use eddy_wire::services::job::{Kill, KillRequest, Raise, RaiseRequest};
+use eddy_wire::services::job::{JobSet, Kill, KillRequest, Raise, RaiseRequest};
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::Span;
 use eddy_wire::time::Time;
@@ -329,7 +329,7 @@ fn numbers_of_an_instance_that_is_over_are_not_given_again() {
     let effects = stand.submit(7, 0, json!({}));
     let first = told(&effects, 7)[0].body["first"].as_u64();
     assert!(first > Some(1026), "{first:?}");
-    let set = eddy_wire::services::job::JobSet::one(JobId(17));
+    let set = JobSet::one(JobId(17));
     let line = stand.ask::<eddy_wire::services::job::Wait>(7, 0, &set.into());
     assert_eq!(
         line.refusal(),
@@ -480,21 +480,40 @@ fn ground_is_hosted_no_more_before_it_is_cleared_although_the_leader_may_live() 
 }
 
 #[test]
-fn a_signal_of_a_user_is_for_the_leader_and_not_for_ground() {
+fn a_signal_of_a_user_is_for_the_program_of_an_instance() {
     let mut stand = Stand::with_children(&with_batch());
     stand.tell(Arrival::Ranks(Idset::range(0, 3)));
-    adopt(&mut stand, 1, OWN);
-    let kill: KillRequest =
-        serde_json::from_value(json!({"jobs": {"ranges": [[1, 1]]}, "signal": 9})).expect("a KILL");
-    let effects = stand.call::<Kill>(6, USER, &kill);
-    assert_eq!(of_ground(&effects), [""; 0]);
-    let is_leaders = |effect: &Effect| {
-        matches!(
-            effect,
-            Effect::Shell(Epoch(1), ToShell::Signal { signal: 9, .. })
-        )
+    let kill = |stand: &mut Stand, job: JobId, user: u32, signal: i32| {
+        let jobs = JobSet::one(job);
+        stand.call::<Kill>(6, user, &KillRequest { jobs, signal })
     };
-    assert!(effects.iter().any(is_leaders), "{effects:?}");
+    let is_of_shell = |effect: &Effect| matches!(effect, Effect::Shell(_, ToShell::Signal { .. }));
+    // Nobody hears its leader yet.
+    let early = kill(&mut stand, OWN, USER, 10);
+    assert_eq!(told(&early, 6)[0].body["count"], 1);
+    let program = |effects: &[Effect], channel: u64| -> Vec<FromParent> {
+        let words = told(effects, channel).into_iter().map(|told| told.word());
+        words
+            .filter(|word| matches!(word, FromParent::Program { .. }))
+            .collect()
+    };
+    // A process that only asks what it has would not read it.
+    let asks = AdoptRequest {
+        leader: Epoch(0),
+        ..hello(OWN)
+    };
+    assert!(program(&stand.call::<Adopt>(3, USER, &asks), 3).is_empty());
+    let heard = adopt(&mut stand, 1, OWN);
+    assert_eq!(program(&heard, 1), [FromParent::Program { signal: 10 }]);
+    for signal in [9, 19] {
+        let effects = kill(&mut stand, OWN, USER, signal);
+        assert_eq!(program(&effects, 1), [FromParent::Program { signal }]);
+        assert!(!effects.iter().any(is_of_shell), "{effects:?}");
+    }
+    let refused = kill(&mut stand, BATCH, 0, 9);
+    let why = "it is an instance without an initial program, which a signal is for";
+    assert_eq!(told(&refused, 6)[0].body["refused"], json!([[BATCH, why]]));
+    assert!(!refused.iter().any(is_of_shell), "{refused:?}");
 }
 
 fn cancel() -> RaiseRequest {

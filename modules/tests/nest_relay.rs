@@ -54,6 +54,7 @@ pub fn relayed(effects: &[Effect], channel: u64) -> Vec<(u64, Message)> {
         | FromParent::Shrink { .. }
         | FromParent::End { .. }
         | FromParent::Signal { .. }
+        | FromParent::Program { .. }
         | FromParent::Pause { .. }
         | FromParent::Proceed { .. }
         | FromParent::Limit { .. }

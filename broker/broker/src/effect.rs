@@ -218,6 +218,8 @@ pub enum ParentWord {
     End(JobId, Attempt, Box<Exception>),
     /// A signal for the tasks of a job that was passed.
     Signal(JobId, Attempt, i32),
+    /// A signal for the program that this instance was begun for.
+    Program(i32),
     /// The tasks of a job that was passed are to be stopped: for which time, and who wants it.
     Pause(JobId, Attempt, u32, Option<u32>),
     /// They are to go on, on these cores.

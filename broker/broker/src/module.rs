@@ -157,7 +157,7 @@ pub enum Notice {
     Dead(Caller, Idset, DeclaredDead),
     /// The declared instances that can be told something now.
     Serving(BTreeSet<String>),
-    /// A signal for the tasks of a job that was passed to one of them.
+    /// A signal for the tasks of a job that was passed to one of them, or for the program of an instance.
     Signal(JobId, i32),
     /// An instance that a job is has nothing any more on these ranks, and gives them back.
     GivenBack(JobId, Idset),

@@ -48,6 +48,7 @@ impl Saying {
                 attempt,
                 signal,
             } => ParentWord::Signal(job, attempt, signal),
+            FromParent::Program { signal } => ParentWord::Program(signal),
             FromParent::Pause {
                 job,
                 attempt,

@@ -13,7 +13,7 @@ use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::Time;
 
 use super::Exec;
-use super::kill::{OTHERS, SIGCONT, SUSPENDED, refuse};
+use super::kill::{OTHERS, SIGCONT, SUSPENDED, refuse, unheard};
 
 /// One of them.
 pub(super) struct Away {
@@ -74,12 +74,15 @@ impl Exec {
     ) {
         let away = self.away.range(first..=last);
         for (id, away) in away.filter(|(id, _)| self.is_seen(**id, request.sender())) {
-            let user = self.submit_of(*id).map(|submit| submit.user);
+            let submit = self.submit_of(*id);
+            let user = submit.map(|submit| submit.user);
             let is_suspended = away.suspension.standing() != Standing::Runs;
             if user.is_none_or(|user| !request.sender().may_act_for(user)) {
                 refuse(changed, *id, OTHERS);
             } else if signal == SIGCONT && is_suspended && away.life == Life::Goes {
                 refuse(changed, *id, SUSPENDED);
+            } else if let Some(why) = submit.and_then(unheard) {
+                refuse(changed, *id, why);
             } else if !self.serving.contains(&away.to) {
                 let why = format!("queue instance {} is not reached", away.to);
                 refuse(changed, *id, &why);

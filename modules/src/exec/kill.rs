@@ -1,8 +1,11 @@
-//! `job.kill`: a signal to the tasks of jobs, which changes no record.
+//! `job.kill`: a signal to the tasks of jobs, or to the program of an instance, which changes no record.
 
-use eddy_broker::{Outbox, Request, Sender};
+use eddy_broker::{Notice, Outbox, Request, Sender};
 use eddy_wire::error::Refusal;
-use eddy_wire::id::JobId;
+use eddy_wire::event::Submit;
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::jobspec::Work;
+use eddy_wire::services::child::PROGRAM;
 use eddy_wire::services::job::{Changed, KillRequest, REFUSED_MAX};
 
 use super::Exec;
@@ -11,6 +14,10 @@ use crate::named;
 pub(super) const SIGCONT: i32 = 18;
 /// Why somebody's job is not sent one.
 pub(super) const OTHERS: &str = "it is another user's";
+/// Why an instance is sent none that has nothing to be sent it.
+const NO_PROGRAM: &str = "it is an instance without an initial program, which a signal is for";
+/// Why a job is sent none that only holds nodes.
+const GROUND: &str = "it holds nodes for an instance and has no tasks";
 /// Why a job that is stopped is not sent that.
 pub(super) const SUSPENDED: &str = "it is suspended; `resume` lets it go on";
 
@@ -42,6 +49,11 @@ impl Exec {
                 } else if let Some(name) = run.name().filter(|_| !is_alone) {
                     // It has the jobs of others in it: only its number, given alone, means it.
                     changed.spared.push((*id, name.to_owned()));
+                } else if let Some(why) = unheard(&run.submit) {
+                    refuse(&mut changed, *id, why);
+                } else if run.is_of_instance() {
+                    out.notice(Notice::Signal(*id, body.signal));
+                    changed.count += 1;
                 } else {
                     run.signal(body.signal, &self.shells, out);
                     changed.count += 1;
@@ -52,6 +64,39 @@ impl Exec {
         }
         out.reply(request.caller, &changed);
         Ok(())
+    }
+
+    /// A signal by the parent's word for a job that it passed.
+    pub(super) fn signal_passed(
+        &self,
+        (job, attempt): (JobId, Attempt),
+        signal: i32,
+        out: &mut Outbox,
+    ) {
+        match self.runs.get(&job).filter(|run| run.attempt == attempt) {
+            Some(run) if run.is_of_instance() => out.notice(Notice::Signal(job, signal)),
+            Some(run) => run.signal(signal, &self.shells, out),
+            None => {}
+        }
+    }
+
+    /// A signal for the program that this instance was begun for. One that comes before that began waits for it, as in
+    /// a shell one that comes before the tasks run.
+    pub(super) fn signal_program(&mut self, signal: i32, out: &mut Outbox) {
+        match self.runs.get(&PROGRAM) {
+            Some(run) => run.signal(signal, &self.shells, out),
+            None => drop(self.early.insert(signal)),
+        }
+    }
+
+    /// The program may be what begins.
+    pub(super) fn program_begins(&mut self, job: JobId, out: &mut Outbox) {
+        if job == PROGRAM {
+            let early = std::mem::take(&mut self.early);
+            early
+                .into_iter()
+                .for_each(|signal| self.signal_program(signal, out));
+        }
     }
 
     /// Whether a sender may know of a job that it is there.
@@ -67,6 +112,15 @@ impl Exec {
             Some(submit) if !request.sender().may_act_for(submit.user) => OTHERS,
             _ => "it is not running",
         }
+    }
+}
+
+/// Why a job has nobody whom a signal is for. The leader of an instance is none: to stop it or to end it is done by words.
+pub(super) fn unheard(submit: &Submit) -> Option<&'static str> {
+    match &submit.spec.request.work {
+        Work::Instance { .. } if !submit.spec.jobspec.has_program() => Some(NO_PROGRAM),
+        Work::Ground { .. } => Some(GROUND),
+        Work::Instance { .. } | Work::Tasks => None,
     }
 }
 

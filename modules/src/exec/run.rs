@@ -267,6 +267,11 @@ impl Run {
         }
     }
 
+    /// Whether it is an instance itself: of what is signalled, its program is meant.
+    pub(super) fn is_of_instance(&self) -> bool {
+        matches!(self.submit.spec.request.work, Work::Instance { .. })
+    }
+
     /// The instance that it is ground of, if it is nothing else.
     pub(super) fn grows(&self) -> Option<JobId> {
         self.submit.spec.request.grows()

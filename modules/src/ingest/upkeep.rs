@@ -113,6 +113,7 @@ impl Ingest {
             | ParentWord::Shrink(..)
             | ParentWord::End(..)
             | ParentWord::Signal(..)
+            | ParentWord::Program(_)
             | ParentWord::Pause(..)
             | ParentWord::Proceed(..)
             | ParentWord::Limit(..)

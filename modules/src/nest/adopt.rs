@@ -80,6 +80,9 @@ impl Nest {
         }
         self.tell_grant(now, job, out);
         self.tell_serving(out);
+        for signal in std::mem::take(&mut self.child(job).told.signals) {
+            self.signal_program(job, signal, out);
+        }
         self.ask_now(now, out);
         self.end_again(now, job, out);
         // A first adoption is recorded first: its hosts are ordered with the record's fold.

@@ -71,6 +71,8 @@ pub(super) struct Told {
     pub(super) has: BTreeSet<JobId>,
     /// When it was heard last, where it beats.
     pub(super) pulse: Option<Pulse>,
+    /// Signals for its program that it could not be told: as those of a process, each waits once.
+    pub(super) signals: BTreeSet<i32>,
     /// For how long it was not, where it has no channel.
     pub(super) hearing: Hearing,
     /// Where its ranks knock.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use eddy_broker::{Caller, Effect, Notice, Outbox, Reply, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Taken};
-use eddy_wire::id::{Attempt, JobId, Rank};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::Type;
 use eddy_wire::preempt::Shrink;
@@ -363,8 +363,11 @@ impl Nest {
         }
     }
 
-    /// Sends a signal to the tasks of a job that was passed.
+    /// Sends a signal to the tasks of a job that was passed, or to the program of an instance.
     pub(super) fn signal(&mut self, now: Time, job: JobId, signal: i32, out: &mut Outbox) {
+        if self.children.contains_key(&job) {
+            return self.signal_program(job, signal, out);
+        }
         self.pass_now(now, job, out);
         let Some(run) = self.passes.jobs.get(&job) else {
             return;
@@ -378,6 +381,16 @@ impl Nest {
                 signal,
             };
             say(channel, &word, Bytes::new(), out);
+        }
+    }
+
+    /// To the program of an instance, as soon as its leader is heard: that may begin yet.
+    pub(super) fn signal_program(&mut self, job: JobId, signal: i32, out: &mut Outbox) {
+        let told = &mut self.child(job).told;
+        // One that only asks what it has leads nothing yet, and reads no more.
+        match told.channel.filter(|_| told.leader > Epoch(0)) {
+            Some(channel) => say(channel, &FromParent::Program { signal }, Bytes::new(), out),
+            None => drop(told.signals.insert(signal)),
         }
     }
 

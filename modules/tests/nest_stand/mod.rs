@@ -132,11 +132,15 @@ pub fn jobspec(system: Value) -> Value {
     for (key, value) in system.as_object().expect("attributes are an object") {
         all[key] = value.clone();
     }
+    let command = match all["instance"].as_object() {
+        Some(instance) if instance.is_empty() => vec!["true", "--", "true"],
+        Some(_) | None => vec!["true"],
+    };
     json!({
         "version": 1,
         "resources": [{"type": "slot", "count": 1, "label": "task",
                        "with": [{"type": "core", "count": 1}]}],
-        "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+        "tasks": [{"command": command, "slot": "task", "count": {"per_slot": 1}}],
         "attributes": {"system": all},
     })
 }

@@ -40,6 +40,37 @@ fn a_waiting_job_is_cancelled_without_having_run() -> Tested {
 }
 
 #[test]
+fn a_signal_to_an_instance_goes_to_its_program() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let mut told = instance.place.fifo("told")?;
+    let handle =
+        "trap 'echo handled >told; exit 5' USR1; echo ready >told; while :; do sleep 0.01; done";
+    let job = instance.ok(&["batch", "-n1", "--wrap", handle])?;
+    assert_eq!(told.line()?, "ready");
+    instance.ok(&["job", "kill", "-s", "USR1", &job])?;
+    assert_eq!(told.line()?, "handled");
+    assert_eq!(instance.code(&job)?, 5);
+    // One that comes while the leader begins waits for the program.
+    let early = instance.ok(&["batch", "-n1", "--wrap", "sleep 1000"])?;
+    instance.event(&early, "start")?;
+    instance.ok(&["job", "kill", "-s", "USR1", &early])?;
+    assert_eq!(instance.code(&early)?, 128 + 10);
+    // Nobody but the leader of this one is there, which is not stopped.
+    let uri = instance.ok(&["alloc", "-n1", "--bg"])?;
+    let row = &instance.json(&["jobs", "--json"])?[0];
+    let alloc = text(row, "f58");
+    let refused = instance.run(&["job", "kill", "-s", "STOP", alloc])?;
+    assert_eq!(
+        refused.refusal()?,
+        format!(
+            "eddy job kill: job {alloc}: it is an instance without an initial program, which a signal is for"
+        )
+    );
+    instance.ok(&["--at", &uri, "ping"])?;
+    Ok(())
+}
+
+#[test]
 fn a_running_job_is_cancelled_by_a_signal_its_tasks_can_handle() -> Tested {
     let instance = narrow()?;
     let mut told = instance.place.fifo("told")?;

@@ -15,6 +15,7 @@ use eddy_wire::jobspec::{Ask, Environment, Takes};
 use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
+use eddy_wire::services::child::PROGRAM;
 use eddy_wire::services::job::{
     JobEnd, JobSet, Submit, SubmitRequest, Submitted, Wait, WaitRequest,
 };
@@ -23,8 +24,6 @@ use eddy_wire::warning;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// The first job of an instance, which is the program where there is one.
-const FIRST: JobId = JobId(1);
 /// What begins the names of variables that say whose task this process is.
 const OUTER: [&str; 4] = ["EDDY_URI", "EDDY_JOB_", "EDDY_TASK", "FLUX_"];
 /// The code when it cannot be started, or its end is not known.
@@ -93,8 +92,8 @@ impl Program {
         if self.command.is_empty() {
             return None;
         }
-        if last >= FIRST {
-            return Some(self.wait(FIRST));
+        if last >= PROGRAM {
+            return Some(self.wait(PROGRAM));
         }
         match self.submission() {
             Ok(request) => {
@@ -106,7 +105,7 @@ impl Program {
                 // by a request that cannot be served.
                 tracing::error!("the program cannot be submitted: {why}");
                 eprintln!("eddy broker: {why}");
-                Some(self.wait(FIRST))
+                Some(self.wait(PROGRAM))
             }
         }
     }

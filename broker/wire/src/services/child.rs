@@ -98,6 +98,9 @@ service!(
     Owners, "child.owners", USERS, JobSet => Vec<JobSet>
 );
 
+/// The job of an instance that is the program it was begun for, where there is one: nobody was heard before it.
+pub const PROGRAM: JobId = JobId(1);
+
 /// Which job an instance is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChildOf {
@@ -187,6 +190,11 @@ pub enum FromParent {
         job: JobId,
         /// And which attempt.
         attempt: Attempt,
+        /// Its number.
+        signal: i32,
+    },
+    /// A signal for the program that the child was begun for, its job [`PROGRAM`].
+    Program {
         /// Its number.
         signal: i32,
     },

@@ -352,6 +352,9 @@ impl Instance {
                 if let ParentWord::Signal(job, ..) = word {
                     nature.oracle(self.id).signalled(job);
                 }
+                if let ParentWord::Program(_) = word {
+                    nature.oracle(self.id).signalled(child::PROGRAM);
+                }
                 self.parent_word(nature, word);
             }
             Saying::Granted(granted) if self.leader.is_none() => {

@@ -1,4 +1,4 @@
-//! `eddy job kill`: a signal to the tasks of jobs.
+//! `eddy job kill`: a signal to the tasks of jobs, or to the program of an instance.
 
 use anyhow::Context;
 use eddy_wire::services::job::{Kill, KillRequest};
@@ -8,6 +8,9 @@ use crate::verbs::cancel::{change, refusals};
 use crate::{ids, signals};
 
 /// Send a signal to all tasks of running jobs
+///
+/// Of an instance (batch, alloc) it goes to the initial program, and never to the leader: one without such a program is
+/// refused. eddy cancel ends an instance.
 #[derive(clap::Args)]
 pub struct Args {
     /// Name or number
