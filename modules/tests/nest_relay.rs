@@ -322,6 +322,21 @@ fn what_is_too_deep_too_long_or_not_to_be_had_is_refused_by_name() {
         no(USER, json!({"duration": 61})),
         "attributes.system.duration: 61.000000 s given, this instance has 60.000000 s left for jobs"
     );
+    let begins = |after: i64, more: Value| {
+        let at = START.after(Span::seconds(after)).0 / 1_000_000;
+        let mut system =
+            json!({"dependencies": [{"scheme": "begin-time", "value": at.to_string()}]});
+        system["duration"] = more;
+        system
+    };
+    assert_eq!(
+        no(USER, begins(60, json!(0))),
+        "attributes.system.dependencies: begin-time in 60.000000 s given, this instance has 60.000000 s left for jobs"
+    );
+    assert_eq!(
+        no(USER, begins(20, json!(41))),
+        "attributes.system.duration: 41.000000 s given from its begin-time on, this instance has 40.000000 s left for jobs then"
+    );
     assert_eq!(
         no(USER, json!({"queue": "gpu"})),
         "attributes.system.queue: `gpu` given, there are here, long"

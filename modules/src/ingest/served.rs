@@ -12,7 +12,7 @@ use eddy_wire::gang::Gang;
 use eddy_wire::grace;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::{Request, Takes, Work};
+use eddy_wire::jobspec::{Need, Request, Takes, Work};
 use eddy_wire::message::Roles;
 use eddy_wire::plan::Reason;
 use eddy_wire::resource_set::ResourceSet;
@@ -317,19 +317,43 @@ pub(crate) fn lasts_in(place: &Place, now: Time, spec: &Spec) -> Result<(), Refu
 }
 
 fn in_time(place: &Place, now: Time, spec: &Spec) -> Result<(), Refusal> {
-    let (Some(end), Some(duration)) = (place.end(), spec.request.duration) else {
+    let Some(end) = place.end() else {
         return Ok(());
     };
-    let left = end - now;
+    let begins = begins(spec).filter(|begins| *begins > now);
+    if let Some(begins) = begins.filter(|begins| *begins >= end) {
+        return Err(Refusal::invalid(format!(
+            "{PATH}.dependencies: begin-time in {} s given, this instance has {} s left for jobs",
+            begins - now,
+            Span((end - now).0.max(0))
+        )));
+    }
+    let Some(duration) = spec.request.duration else {
+        return Ok(());
+    };
+    let left = end - begins.unwrap_or(now);
     if duration <= left.0 || fits(spec) && left.0 > 0 {
         return Ok(());
     }
     let left = Span(left.0.max(0));
+    let (from, then) = match begins {
+        Some(_) => (" from its begin-time on", " then"),
+        None => ("", ""),
+    };
     let text = format!(
-        "{PATH}.duration: {} s given, this instance has {left} s left for jobs",
+        "{PATH}.duration: {} s given{from}, this instance has {left} s left for jobs{then}",
         Span(duration)
     );
     Err(Refusal::invalid(text))
+}
+
+/// Before when a job does not begin, where it says so.
+fn begins(spec: &Spec) -> Option<Time> {
+    let begin = |need: &Need| match need {
+        Need::Begin(time) => Some(*time),
+        Need::After(..) | Need::Within(..) | Need::Singleton | Need::Throttle(_) => None,
+    };
+    spec.needs.iter().filter_map(begin).max()
 }
 
 /// Whoever is to be warned has a longer limit than that: else he would be as he begins, before he can hear it.
