@@ -3,6 +3,7 @@
 //! Read by [`super::load`], after the policy: priorities and usage factors become keys of the
 //! policy, so that what orders jobs is in one place.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eddy_modules::settings::{Class, Qos};
@@ -21,7 +22,7 @@ const NAME: &str = "a name of 1 to 64 characters A-Z, a-z, 0-9, -, _ and ., othe
 const FACTOR: &str = "a number from 0 to 1";
 const AMOUNT: &str = "a number from 0 to 1e12";
 const NAMES: &str = "names of [[qos]]";
-const ABOVE: &str = "names of [[qos]], neither its own nor of one that preempts it";
+const ABOVE: &str = "names of [[qos]], neither its own nor of one that preempts it, also by others";
 const WHOLE: &str = "a whole number";
 const FLAG: &str = "true or false";
 const EXEMPT: &str = "a duration such as \"5s\", or seconds, of at most 366 d";
@@ -105,17 +106,19 @@ pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<Conf
     config.instance.classes = classes.into_iter().map(|(class, ..)| class).collect();
 }
 
-/// Whether a QoS preempts itself, or one that preempts it.
+/// Whether a QoS preempts itself, or one that preempts it, be it by others between them.
 fn is_taken_back(entry: &Entry, all: &[Qos]) -> bool {
     let named = |name: &str| all.iter().find(|one| one.name.as_str() == name);
     let Some(own) = text(entry, "name").and_then(named) else {
         return false;
     };
-    let back =
-        |name: &Name| named(name.as_str()).is_some_and(|one| one.preempts.contains(&own.name));
-    own.preempts
-        .iter()
-        .any(|name| *name == own.name || back(name))
+    let mut below: BTreeSet<&Name> = own.preempts.iter().collect();
+    let mut left: Vec<&Name> = below.iter().copied().collect();
+    while let Some(name) = left.pop() {
+        let of = named(name.as_str()).map(|one| &one.preempts);
+        left.extend(of.into_iter().flatten().filter(|name| below.insert(name)));
+    }
+    below.contains(&own.name)
 }
 
 fn text<'e>(entry: &'e Entry, key: &str) -> Option<&'e str> {

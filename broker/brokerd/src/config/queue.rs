@@ -26,7 +26,8 @@ const NUMBER: &str = "a number from -1e12 to 1e12";
 const FLAG: &str = "true or false";
 const AMOUNT: &str = "a whole number from 1 to 65536";
 const CORES: &str = "a whole number from 1 to 16777216";
-const REQUIRES: &str = "names of properties of nodes, those that they must not have with ^ before";
+const REQUIRES: &str =
+    "names of properties of nodes, those that they must not have with ^ before, none of them both";
 const QOS: &str = "names of [[qos]] or of the policy";
 const USERS: &str = "names of users that this host knows, or their numbers";
 const ACCOUNTS: &str = "names of accounts";
@@ -228,6 +229,10 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
         let names = list(value)?;
         let names = names.iter().map(|name| name.as_str().map(str::to_owned));
         let names = names.collect::<Option<BTreeSet<String>>>()?;
+        let is_both = |name: &String| names.contains(&format!("^{name}"));
+        if names.iter().any(is_both) {
+            return None;
+        }
         let like = serde_json::json!({"properties": &names});
         Constraint::from_value(&like).is_ok().then_some(names)
     };

@@ -364,7 +364,7 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
             wrong("maxtime", &format!("unknown key; there are {known}")),
             wrong(
                 "requires",
-                "is [\"a|b\"]; allowed is names of properties of nodes, those that they must not have with ^ before"
+                "is [\"a|b\"]; allowed is names of properties of nodes, those that they must not have with ^ before, none of them both"
             ),
             wrong(
                 "users",
@@ -377,13 +377,47 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
 }
 
 #[test]
+fn a_property_that_a_queue_requires_and_excludes_is_refused() {
+    let text = "[[queue]]\nname = \"a\"\nrequires = [\"x\", \"^x\"]\n";
+    let errors = check(text).expect_err("no node has it and has it not");
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "queue[0].requires: is [\"x\", \"^x\"]; allowed is names of properties of nodes, those that they must not have with ^ before, none of them both"
+        ]
+    );
+}
+
+#[test]
+fn qos_that_take_from_each_other_in_a_ring_are_refused() {
+    let qos = |name: &str, preempts: &str| {
+        format!("[[qos]]\nname = \"{name}\"\npreempts = [\"{preempts}\"]\n")
+    };
+    let ring = [qos("a", "b"), qos("b", "c"), qos("c", "a")].concat();
+    let errors = check(&ring).expect_err("each is taken from by whom it takes from");
+    assert_eq!(errors.len(), 3, "{errors:?}");
+    // Who only looks on is right.
+    let beside = [ring, qos("d", "a")].concat();
+    assert_eq!(check(&beside).expect_err("the same").len(), 3);
+    let line = [
+        qos("a", "b"),
+        qos("b", "c"),
+        "[[qos]]\nname = \"c\"\n".to_owned(),
+    ]
+    .concat();
+    check(&line).expect("a takes from b, and that from c");
+}
+
+#[test]
 fn a_qos_takes_from_none_that_takes_from_it_by_a_mode_that_there_is() {
     let text = "[[qos]]\nname = \"a\"\npreempts = [\"b\"]\n[[qos]]\nname = \"b\"\npreempts = [\"a\"]\n\
                 [[qos]]\nname = \"c\"\npreempts = [\"c\"]\nmode = \"shrink\"\nshrink = 1\n";
     let errors = check(text).expect_err("each is taken from by whom it takes from");
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     lines.sort();
-    let above = "allowed is names of [[qos]], neither its own nor of one that preempts it";
+    let above =
+        "allowed is names of [[qos]], neither its own nor of one that preempts it, also by others";
     assert_eq!(
         lines,
         [
