@@ -192,7 +192,10 @@ impl Gangs {
         let requests: Vec<Request> = there.chain(more).collect();
         let missing = gang.size.saturating_sub(requests.len() as u32);
         gang.min = gang.min.saturating_sub(missing);
-        (gang.min > 1).then_some((gang, requests))
+        // One alone finds room, but on nodes that have the label.
+        let is_bound = gang.uniform.is_some();
+        gang.min = gang.min.max(u32::from(is_bound));
+        (is_bound || gang.min > 1).then_some((gang, requests))
     }
 
     /// Whether a member that waits for this would wait for others of its gang.

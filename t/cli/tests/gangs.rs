@@ -320,6 +320,19 @@ fn a_gang_that_is_to_be_uniform_is_on_nodes_of_one_rack() -> Tested {
     instance.ok(&["cancel", &other])?;
     assert_eq!(ranks(&[second, third].concat())?, ["n2", "n3"]);
     gate.let_go(1)?;
+    // No node has that label, so the first member is refused, and not the last.
+    let words = [
+        "submit",
+        "--gang=h",
+        "--gang-size=2",
+        "--gang-uniform=row",
+        "true",
+    ];
+    let none = instance.run(&words)?;
+    assert_eq!(
+        none.refusal()?,
+        "eddy submit: attributes.system.gang: asks for 1 places for members of gang `h` at once on nodes of one `row`; the instance has 0"
+    );
     let alone = instance.run(&["submit", "--gang-uniform=rack", "true"])?;
     assert!(alone.err.contains("--gang <"), "{}", alone.err);
     Ok(())
