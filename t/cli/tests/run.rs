@@ -58,6 +58,9 @@ fn output_of_all_tasks_comes_by_stream_and_is_labelled_when_asked() -> Tested {
     let watch = ["submit", "--quiet", "--watch", "-l", "--cc=1-2"];
     let ran = instance.run(&[&watch[..], &["-n2", "echo", "{cc}"]].concat())?;
     assert_eq!(sorted(&ran.out), ["0: 1", "0: 2", "1: 1", "1: 2"]);
+    let unseen = instance.run(&["submit", "-l", "true"])?;
+    let line = unseen.refusal()?;
+    assert!(line.contains("--watch"), "{line}");
     // Bytes as they are, with and without a last line break.
     let ran = instance.run(&["run", "printf", "no end"])?;
     assert_eq!(ran.out, "no end");

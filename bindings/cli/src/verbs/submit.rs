@@ -39,7 +39,7 @@ const WATCHED_MAX: usize = 64;
 /// With --cc=IDSET one message submits a copy for each number; {cc} in the
 /// command and environment is replaced by it, and FLUX_JOB_CC holds it.
 #[derive(clap::Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, mut_arg("label_io", |label| label.requires("watch")))]
 pub struct Args {
     /// Submit a copy for each number of this set, such as 1-100
     #[arg(
