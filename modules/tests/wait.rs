@@ -39,6 +39,16 @@ fn each_end_is_told_at_once_to_who_says_nothing_else() {
 }
 
 #[test]
+fn who_would_have_ends_kept_for_longer_than_may_be_is_refused() {
+    let mut i = running();
+    for gather in [json!(5), json!(-1)] {
+        let said = i.call("job.wait", &json!({"ranges": THREE, "gather": gather}));
+        let why = format!("gather: {gather}.000000 s given, allowed are 0 to 1.000000 s");
+        assert!(said.contains(&why), "{said}");
+    }
+}
+
+#[test]
 fn ends_that_may_be_gathered_are_told_when_it_is_time_or_with_the_last() {
     let mut i = running();
     i.call("job.wait", &json!({"ranges": THREE, "gather": 0.1}));

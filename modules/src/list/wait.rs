@@ -115,6 +115,10 @@ impl Waiters {
     ) -> Result<Option<Asked>, Refusal> {
         let WaitRequest { jobs: set, gather } = request.parse()?;
         check(&set)?;
+        if !(Span::ZERO..=GATHER_MAX).contains(&gather) {
+            let text = format!("gather: {gather} s given, allowed are 0 to {GATHER_MAX} s");
+            return Err(Refusal::invalid(text));
+        }
         let only = view.shown_to(request.sender());
         let veil = Veil::new(view, only);
         let mut waiter = Waiter {
@@ -123,7 +127,7 @@ impl Waiters {
             only,
             left: BTreeSet::new(),
             asked: None,
-            gather: gather.clamp(Span::ZERO, GATHER_MAX),
+            gather,
             gathered: Vec::new(),
             due: None,
         };

@@ -102,13 +102,13 @@ pub struct WaitRequest {
     /// The jobs.
     #[serde(flatten)]
     pub jobs: JobSet,
-    /// How long an end may be kept to be told together with others, at most
+    /// How long an end may be kept to be told together with others, up to
     /// [`GATHER_MAX`]; none is kept by default. The last is told at once.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gather: Span,
 }
 
-/// The longest an end is kept, whatever was asked for.
+/// The longest an end may be kept.
 pub const GATHER_MAX: Span = Span::seconds(1);
 
 fn is_zero(span: &Span) -> bool {
