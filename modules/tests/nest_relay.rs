@@ -338,6 +338,10 @@ fn what_is_too_deep_too_long_or_not_to_be_had_is_refused_by_name() {
         "attributes.system.duration: 41.000000 s given from its begin-time on, this instance has 40.000000 s left for jobs then"
     );
     assert_eq!(
+        no(USER, json!({"duration": -1})),
+        "attributes.system.duration: is not a duration: duration `-1` is negative; allowed are 0 and more"
+    );
+    assert_eq!(
         no(USER, json!({"queue": "gpu"})),
         "attributes.system.queue: `gpu` given, there are here, long"
     );

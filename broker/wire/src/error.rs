@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::field;
+
 /// Why a request was refused, for programs. The numbers are Linux `errno`s, so
 /// that scripts used to Flux (RFC 6) recognise them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -73,6 +75,11 @@ impl Refusal {
     /// The request itself is wrong.
     pub fn invalid(text: impl ToString) -> Refusal {
         Refusal::new(Code::Invalid, text.to_string())
+    }
+
+    /// The same by an error with its causes: whoever asks hears of no other.
+    pub fn unreadable(error: &dyn std::error::Error) -> Refusal {
+        Refusal::invalid(field::chain(error))
     }
 
     /// What was named does not exist.

@@ -27,10 +27,11 @@ pub struct Specs {
 impl Specs {
     /// The spec of a submitted jobspec: an equal one that is held, or a new one.
     pub fn intern(&mut self, jobspec: Value) -> Result<Arc<Spec>, Refusal> {
-        let jobspec = Jobspec::from_value(jobspec).map_err(Refusal::invalid)?;
+        let jobspec = Jobspec::from_value(jobspec);
+        let jobspec = jobspec.map_err(|error| Refusal::unreadable(&error))?;
         // Who submits is told now, not when the job's turn comes.
         shell_options::check(&jobspec).map_err(Refusal::invalid)?;
-        let spec = Spec::from_jobspec(jobspec).map_err(Refusal::invalid)?;
+        let spec = Spec::from_jobspec(jobspec).map_err(|error| Refusal::unreadable(&error))?;
         Ok(self.share(spec))
     }
 
@@ -43,7 +44,8 @@ impl Specs {
         if let Some(last) = last.filter(is_it) {
             return Ok(last);
         }
-        let spec = Spec::from_blobs(text.into(), environment.into()).map_err(Refusal::invalid)?;
+        let spec = Spec::from_blobs(text.into(), environment.into());
+        let spec = spec.map_err(|error| Refusal::unreadable(&error))?;
         let spec = self.share(spec);
         self.last = Arc::downgrade(&spec);
         Ok(spec)
