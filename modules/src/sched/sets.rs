@@ -490,10 +490,11 @@ impl Sched {
     /// since nodes that it would fit on beside them are gone.
     fn not_lent(&self, id: JobId, seen: &Seen, why: &Reason) -> Option<Reason> {
         let withheld = self.withheld_from(seen);
+        // What all there is would take is not asked where nothing is withheld.
+        let first = withheld.first()?.clone();
         if self.sets.origin == Origin::Start && !self.would_fit(id, seen, &withheld) {
             return None;
         }
-        let first = withheld.into_iter().next()?;
         Some(Reason::NotLent {
             instance: first.instance,
             most: first.most,
