@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -28,6 +28,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::MissedTickBehavior;
 
 use crate::frame::{self, FrameError, Inbound};
 use crate::rundir::{self, LOCAL_SOCKET, SHELL_SOCKET};
@@ -52,6 +53,8 @@ const LEAVING: Duration = Duration::from_secs(1);
 const LEAVING_READS: usize = 16;
 /// What a socket is called until it may be found. No longer than their names, so that its path has room.
 const NAMELESS: &str = "next";
+/// How often is looked whether a socket can still be found.
+const LOOK: Duration = Duration::from_secs(30);
 /// After a failure to accept (no descriptors left) the next try waits so long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -191,26 +194,82 @@ impl Admission {
 /// at a door that is closed to it.
 pub fn listen(rundir: &Path, admission: &Admission, arrivals: &Arrivals) -> io::Result<()> {
     for (name, door) in [(LOCAL_SOCKET, Door::Local), (SHELL_SOCKET, Door::Shell)] {
-        let (path, nameless) = (rundir.join(name), rundir.join(NAMELESS));
-        match std::fs::remove_file(&nameless) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(&nameless)?;
-        let mode = admission.mode(door, &path);
-        std::fs::set_permissions(&nameless, Permissions::from_mode(mode))?;
-        std::fs::rename(&nameless, &path)?;
-        spawn_local(accept(listener, door, admission.clone(), arrivals.clone()));
+        let entrance = Entrance::open(rundir, name, door, admission)?;
+        spawn_local(accept(entrance, admission.clone(), arrivals.clone()));
     }
     Ok(())
 }
 
-async fn accept(listener: UnixListener, door: Door, admission: Admission, arrivals: Arrivals) {
+/// A socket that can be found.
+struct Entrance {
+    door: Door,
+    nameless: PathBuf,
+    path: PathBuf,
+    listener: UnixListener,
+    inode: u64,
+}
+
+impl Entrance {
+    fn open(rundir: &Path, name: &str, door: Door, admission: &Admission) -> io::Result<Entrance> {
+        let (path, nameless) = (rundir.join(name), rundir.join(NAMELESS));
+        let (listener, inode) = bind(&nameless, &path, admission.mode(door, &path))?;
+        Ok(Entrance {
+            door,
+            nameless,
+            path,
+            listener,
+            inode,
+        })
+    }
+
+    /// Opens it again where it is gone: what cleans up in /tmp may have removed it, or its user, and nobody would
+    /// reach this rank any more.
+    fn look(&mut self, admission: &Admission) {
+        let meta = std::fs::symlink_metadata(&self.path);
+        if meta.is_ok_and(|meta| meta.ino() == self.inode) {
+            return;
+        }
+        let path = self.path.display();
+        match bind(
+            &self.nameless,
+            &self.path,
+            admission.mode(self.door, &self.path),
+        ) {
+            Ok((listener, inode)) => {
+                tracing::warn!("the socket {path} was gone and is there again");
+                (self.listener, self.inode) = (listener, inode);
+            }
+            Err(error) => tracing::error!(%error, "the socket {path} is gone"),
+        }
+    }
+}
+
+/// A socket, and the number of its file.
+fn bind(nameless: &Path, path: &Path, mode: u32) -> io::Result<(UnixListener, u64)> {
+    match std::fs::remove_file(nameless) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(nameless)?;
+    std::fs::set_permissions(nameless, Permissions::from_mode(mode))?;
+    let inode = std::fs::symlink_metadata(nameless)?.ino();
+    std::fs::rename(nameless, path)?;
+    Ok((listener, inode))
+}
+
+async fn accept(mut entrance: Entrance, admission: Admission, arrivals: Arrivals) {
     let leaving = Arc::new(Semaphore::new(LEAVING_MAX));
+    let door = entrance.door;
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = entrance.listener.accept() => accepted,
             () = arrivals.closed() => return,
+            _ = look.tick() => {
+                entrance.look(&admission);
+                continue;
+            }
         };
         let stream = match accepted {
             Ok((stream, _)) => stream,

@@ -24,6 +24,26 @@ async fn who_takes_no_arrivals_any_more_keeps_no_socket_open() {
     assert_eq!(refused, Err(io::ErrorKind::ConnectionRefused));
 }
 
+#[tokio::test]
+async fn a_socket_that_was_removed_is_there_again_when_it_is_looked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let owner = rustix::process::geteuid().as_raw();
+    let admission = Admission::own(owner, dir.path(), dir.path());
+    let path = dir.path().join(LOCAL_SOCKET);
+    let mut entrance = Entrance::open(dir.path(), LOCAL_SOCKET, Door::Local, &admission)
+        .expect("a free directory");
+    let inode = entrance.inode;
+    entrance.look(&admission);
+    assert_eq!(entrance.inode, inode, "nothing is done where it is there");
+    std::fs::remove_file(&path).expect("a socket");
+    entrance.look(&admission);
+    let client = UnixStream::connect(&path).await.expect("it is there");
+    entrance.listener.accept().await.expect("a connection");
+    drop(client);
+    let mode = std::fs::metadata(&path).expect("a socket").mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
 /// A rank as it begins, and the modes of its sockets for clients and for the shell.
 async fn begun(rundir: &Path, admission: &Admission) -> (u32, u32) {
     let (arrivals, _arrived) = mpsc::channel(1);
