@@ -356,3 +356,26 @@ fn what_recovery_cut_is_said_where_it_was_asked_for() -> Tested {
     instance.ok(&["run", "true"])?;
     instance.shut_down()
 }
+
+/// A bit that fell over in it is not to hide all jobs that are over: the row is no more than what its records say.
+#[test]
+fn a_row_that_is_damaged_is_made_again_of_its_records() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    instance.ok(&["submit", "--quiet", "--wait", "--cc=1-3", "true"])?;
+    let listed = || instance.ok(&["jobs", "-a", "--json"]);
+    let before = listed()?;
+    instance.shut_down()?;
+    let path = instance.state().join("journal.db");
+    let mut bytes = fs::read(&path)?;
+    let name = b"\"reason\":";
+    let places: Vec<usize> = (0..bytes.len() - name.len())
+        .filter(|at| bytes[*at..].starts_with(name))
+        .collect();
+    let damaged = places.last().copied();
+    let damaged = damaged.ok_or_else(|| anyhow::anyhow!("no row is in the journal"))?;
+    bytes[damaged + 1] ^= 1;
+    fs::write(&path, &bytes)?;
+    instance.start_again()?;
+    assert_eq!(listed()?, before);
+    instance.shut_down()
+}

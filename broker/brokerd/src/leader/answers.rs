@@ -38,6 +38,8 @@ enum Why {
     Read(#[from] ReadError),
     #[error("a stored row cannot be read: {0}")]
     Row(#[from] serde_json::Error),
+    #[error("the stored row of job {0} cannot be read, nor made again of its records")]
+    Damaged(JobId),
 }
 
 /// Rows that may not be written yet.
@@ -144,7 +146,7 @@ fn finished(reader: &Reader, job: JobId, late: Late<'_>) -> Result<Found, Why> {
     let Some(found) = found else {
         return Ok(None);
     };
-    let row = serde_json::from_str(&found.row)?;
+    let row = row_of(reader, &found).ok_or(Why::Damaged(job))?;
     Ok(Some(Box::new((
         row,
         found.events.into_iter().map(Seq).collect(),
@@ -180,8 +182,8 @@ fn rows(reader: &Reader, request: &ListRequest, late: Late<'_>) -> Result<Rows, 
     let page = reader.finished(&filter)?;
     for job in page.iter().filter(|job| !known.contains(&job.id)) {
         if rows.len() < limit && rare.takes(job) {
-            let row: JobRow = serde_json::from_str(&job.row)?;
-            rows.extend(matches(request, &row).then_some(row));
+            let row = row_of(reader, job).filter(|row| matches(request, row));
+            rows.extend(row);
         }
     }
     rows.truncate(limit);
@@ -192,6 +194,26 @@ fn rows(reader: &Reader, request: &ListRequest, late: Late<'_>) -> Result<Rows, 
         id: JobId(job.id),
     });
     Ok((rows, behind))
+}
+
+/// The row of a job that is over. A damaged one is made again of its records; where those are not whole either, the
+/// job is left out with an error in the log: one bad row is not to hide all others.
+fn row_of(reader: &Reader, job: &Finished) -> Option<JobRow> {
+    let damage = match serde_json::from_str(&job.row) {
+        Ok(row) => return Some(row),
+        Err(damage) => damage,
+    };
+    match super::rows::again(reader, JobId(job.id)) {
+        Ok(made) => {
+            tracing::warn!(job = job.id, %damage, "a stored row is made again of its records");
+            serde_json::from_str(&made?.row).ok()
+        }
+        Err(error) => {
+            let why = super::chain(&error);
+            tracing::error!(job = job.id, %damage, "a stored row cannot be made again: {why}");
+            None
+        }
+    }
 }
 
 /// Whether it asks for all that the journal finds for it.

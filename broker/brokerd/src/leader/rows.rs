@@ -1,6 +1,7 @@
 //! Rows of jobs that are over which a leader was killed before it wrote: made again of the records.
 //!
-//! Called once the journal is open, by a leader that begins and by whoever reads a history.
+//! Called once the journal is open, by a leader that begins and by whoever reads a history, and for a row that is
+//! damaged when it is read.
 //! [`super::store`] says why they may be missing. It folds those jobs alone and no other state.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,12 +12,12 @@ use eddy_modules::row;
 use eddy_wire::event::{EVENT_VERSION, EventError, Kind};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
-use eddy_wire::lifecycle::JobState;
+use eddy_wire::lifecycle::{Illegal, JobState};
 use thiserror::Error;
 
 use super::replay::{Specs, record};
 use super::store::finished;
-use crate::journal::{Batch, CommitError, Finished, Journal, ReadError, Row};
+use crate::journal::{Batch, CommitError, Finished, Journal, ReadError, Reader, Row};
 
 /// Whether this is the last record of a job that has no row before it.
 fn is_last(name: &str, context: &str) -> bool {
@@ -48,6 +49,15 @@ pub enum RowsError {
         #[source]
         source: EventError,
     },
+    /// A record does not follow on those before it.
+    #[error("record {seq} does not follow on the state of its job")]
+    Illegal {
+        /// Its place.
+        seq: u64,
+        /// Why.
+        #[source]
+        source: Illegal,
+    },
 }
 
 /// Writes the rows that are missing; how many.
@@ -66,6 +76,22 @@ pub fn complete(journal: &mut Journal) -> Result<usize, RowsError> {
         ..Batch::default()
     })?;
     Ok(number)
+}
+
+/// The row of a job that is over, which is stored and cannot be read, made again of its records; none where they do
+/// not say that it is over.
+///
+/// # Errors
+/// [`RowsError`], never to write.
+pub fn again(reader: &Reader, id: JobId) -> Result<Option<Finished>, RowsError> {
+    let blob = |seq, hash: &[u8; 32]| reader.blob(seq, hash);
+    let (mut specs, mut jobs) = (Specs::of(&blob), BTreeMap::new());
+    for stored in reader.events_of(id.0)?.unwrap_or_default() {
+        if let Some(over) = take(&stored, &mut specs, &mut jobs)? {
+            return Ok(Some(over));
+        }
+    }
+    Ok(None)
 }
 
 fn made(journal: &Journal, missing: &BTreeSet<u64>) -> Result<Vec<Finished>, RowsError> {
@@ -101,9 +127,8 @@ fn take(
     };
     let first = Some(&record).filter(|record| !matches!(record.event.kind, Kind::Submit(_)));
     for record in first.into_iter().chain(&implied) {
-        if let Err(illegal) = job.apply(record) {
-            panic!("record {seq} of job {id}: {illegal}");
-        }
+        let applied = job.apply(record);
+        applied.map_err(|source| RowsError::Illegal { seq, source })?;
     }
     if job.state != JobState::Inactive {
         return Ok(None);
