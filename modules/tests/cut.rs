@@ -88,7 +88,7 @@ fn a_job_whose_finish_is_its_last_record_is_released_by_the_next_leader() {
             event: Event { t, job, kind },
         });
     }
-    let output = broker.resume(Time(100), broker.last());
+    let output = broker.resume(Time(100), broker.last(), None);
     let of_it = output.records.iter();
     let of_it = of_it.filter(|record| record.event.job.is_some());
     let lines: Vec<String> = of_it

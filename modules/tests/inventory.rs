@@ -44,7 +44,7 @@ fn resumed(broker: &mut Broker, replayed: &[Arc<Record>]) -> (Vec<Arc<Record>>, 
         mut records,
         mut effects,
         ..
-    } = broker.resume(now, broker.last());
+    } = broker.resume(now, broker.last(), None);
     let durable = broker.handle(now, Arrival::Durable(broker.last()));
     records.extend(durable.records);
     effects.extend(durable.effects);

@@ -190,18 +190,9 @@ impl Broker {
     }
 
     /// Replay is over, the journal ends at `last`: records a new leader's
-    /// epoch and does what is owed.
-    pub fn resume(&mut self, now: Time, last: Seq) -> Output {
-        self.resume_under(now, last, None)
-    }
-
-    /// The same under another configuration than the recorded one, of which this is the memo.
-    pub fn resume_under(
-        &mut self,
-        now: Time,
-        last: Seq,
-        memo: Option<&Map<String, Value>>,
-    ) -> Output {
+    /// epoch and does what is owed, under another configuration than the
+    /// recorded one where there is a memo of it.
+    pub fn resume(&mut self, now: Time, last: Seq, memo: Option<&Map<String, Value>>) -> Output {
         assert!(
             last >= self.last,
             "the journal ends at {last}, before record {}",

@@ -333,8 +333,8 @@ impl Jobspec {
         json::to_string(self)
     }
 
-    /// Whether an instance has an initial program: what is behind `--` in the command of its leader, or, where nothing is,
-    /// the script that comes along.
+    /// Whether an instance has an initial program: what is behind `--` in the command of its leader, or, where nothing
+    /// is, the script that comes along.
     pub fn has_program(&self) -> bool {
         let command = self.tasks.first().map(|task| &task.command);
         command.is_some_and(|command| command.iter().any(|word| word == "--"))

@@ -115,7 +115,8 @@ impl Exec {
     }
 }
 
-/// Why a job has nobody whom a signal is for. The leader of an instance is none: to stop it or to end it is done by words.
+/// Why a job has nobody whom a signal is for. The leader of an instance is none: to stop it or to end it is done by
+/// words.
 pub(super) fn unheard(submit: &Submit) -> Option<&'static str> {
     match &submit.spec.request.work {
         Work::Instance { .. } if !submit.spec.jobspec.has_program() => Some(NO_PROGRAM),

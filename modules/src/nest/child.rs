@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::Caller;
+use eddy_broker::{Caller, Outbox};
 use eddy_wire::access::Access;
 use eddy_wire::event::{Adoption, IdBlock, Kind, Record};
 use eddy_wire::grant::{Grant, Seats};
@@ -329,6 +329,19 @@ impl Child {
     pub(super) fn adoption(&self) -> Option<&Adoption> {
         let (attempt, adoption) = self.adoption.as_ref()?;
         (*attempt == self.job.attempt).then_some(adoption)
+    }
+
+    /// The queue instance that it is in says who it is: recorded where that is new.
+    pub(super) fn told_adopted(
+        &self,
+        now: Time,
+        job: JobId,
+        adopted: Box<Adoption>,
+        out: &mut Outbox,
+    ) {
+        if self.adoption() != Some(&*adopted) {
+            out.append(now, job, Kind::Adopt(adopted));
+        }
     }
 
     /// The block of numbers that this attempt drew last. One that an earlier

@@ -282,11 +282,8 @@ impl Nest {
         {
             to.told.has.insert(job);
         }
-        if let Some(adopted) = adopted
-            && let Some(below) = self.below.get(&job)
-            && below.adoption() != Some(&*adopted)
-        {
-            out.append(now, job, Kind::Adopt(adopted));
+        if let (Some(adopted), Some(below)) = (adopted, self.below.get(&job)) {
+            below.told_adopted(now, job, adopted, out);
         }
         match state {
             PassState::Accepted => {}

@@ -126,7 +126,7 @@ impl Instance {
     }
 
     pub fn resume(&mut self) {
-        let output = self.broker.resume(self.now, self.broker.last());
+        let output = self.broker.resume(self.now, self.broker.last(), None);
         self.take(output);
     }
 

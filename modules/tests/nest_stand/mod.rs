@@ -324,7 +324,7 @@ impl Stand {
             resumed: Vec::new(),
             matchtag: 0,
         };
-        let output = stand.broker.resume(START, stand.broker.last());
+        let output = stand.broker.resume(START, stand.broker.last(), None);
         stand.records.extend(output.records);
         stand.resumed = output.effects;
         let after = stand.tell(Arrival::Tick);

@@ -175,7 +175,7 @@ impl Instance {
             let terms = self.terms();
             nature.oracle(self.id).silent().begins(now, terms);
         }
-        let output = broker.resume(now, self.journal.last());
+        let output = broker.resume(now, self.journal.last(), None);
         let tree = self.tree(nature, life, broker.epoch());
         self.leader = Some(Leader {
             life,

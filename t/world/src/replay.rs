@@ -52,7 +52,7 @@ pub fn agrees_with_life(instance: &mut Instance, judge: &Oracle, now: Time) -> R
     let Some(leader) = &mut instance.leader else {
         return Ok(());
     };
-    all.resume(now, last);
+    all.resume(now, last, None);
     let live = answers(leader.broker_mut(), now);
     judge.agrees_with(&used(&live)?)?;
     compare(&live, &answers(&mut all, now), "live")
@@ -89,8 +89,8 @@ fn same_live(instance: &Instance, one: &Broker, all: &Broker, which: &str) -> Re
 
 fn same_answers(one: &mut Broker, all: &mut Broker, last: Seq, which: &str) -> Result<(), String> {
     let now = crate::nature::BEGIN;
-    one.resume(now, last);
-    all.resume(now, last);
+    one.resume(now, last, None);
+    all.resume(now, last, None);
     compare(&answers(one, now), &answers(all, now), which)
 }
 

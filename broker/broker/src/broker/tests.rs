@@ -84,7 +84,7 @@ fn identity() -> Identity {
 #[test]
 fn what_is_said_with_an_event_that_does_not_stand_is_said_all_the_same() {
     let mut broker = Broker::new(identity(), vec![Box::new(Futile)]);
-    broker.resume(Time(1), Seq(0));
+    broker.resume(Time(1), Seq(0), None);
     let last = broker.last();
     broker.handle(Time(1), Arrival::Durable(last));
     let output = broker.handle(Time(2), Arrival::Tick);
@@ -103,7 +103,7 @@ fn a_module_hears_of_records_what_it_reacts_to() {
         (Reacts::ToBoth, &[1, 2]),
     ] {
         let mut broker = Broker::new(identity(), vec![Box::new(Listener(reacts))]);
-        broker.resume(Time(1), Seq(0));
+        broker.resume(Time(1), Seq(0), None);
         let last = broker.last();
         let output = broker.handle(Time(1), Arrival::Durable(last));
         let mut said = output.effects;
@@ -116,7 +116,7 @@ fn a_module_hears_of_records_what_it_reacts_to() {
 #[test]
 fn a_leader_whose_end_is_recorded_ends_whatever_is_proposed_behind_it() {
     let mut broker = Broker::new(identity(), vec![Box::new(Hasty)]);
-    broker.resume(Time(1), Seq(0));
+    broker.resume(Time(1), Seq(0), None);
     let ended = broker.handle(Time(2), Arrival::Stop);
     let kinds: Vec<&Kind> = ended.records.iter().map(|r| &r.event.kind).collect();
     assert_eq!(kinds, [&Kind::LeaderStop], "nothing is recorded behind it");

@@ -225,17 +225,6 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
         let names = names.iter().map(|name| account(name)?);
         names.collect::<Option<BTreeSet<Name>>>().map(Some)
     };
-    let requires = |value: &Value| {
-        let names = list(value)?;
-        let names = names.iter().map(|name| name.as_str().map(str::to_owned));
-        let names = names.collect::<Option<BTreeSet<String>>>()?;
-        let is_both = |name: &String| names.contains(&format!("^{name}"));
-        if names.iter().any(is_both) {
-            return None;
-        }
-        let like = serde_json::json!({"properties": &names});
-        Constraint::from_value(&like).is_ok().then_some(names)
-    };
     // Whoever is not there is told by name, and nobody meanwhile.
     let users = |value: &Value| {
         let nobody = |value: &Value| value.as_str().map(|_| NOBODY);
@@ -254,7 +243,7 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
             "requires",
             REQUIRES,
             BTreeSet::new(),
-            requires,
+            properties,
             errors,
         ),
         limits: limits(entry, "limits", errors),
@@ -270,6 +259,19 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
         default_qos: value(entry, "default_qos", ONE_QOS, None, qos, errors),
         default_class: value(entry, "default_class", CLASS, None, class, errors),
     }
+}
+
+/// Names of properties, those that nodes must not have with `^` before; none that they must have and must not.
+fn properties(value: &Value) -> Option<BTreeSet<String>> {
+    let names = list(value)?.iter();
+    let names = names.map(|name| name.as_str().map(str::to_owned));
+    let names = names.collect::<Option<BTreeSet<String>>>()?;
+    let is_both = |name: &String| names.contains(&format!("^{name}"));
+    if names.iter().any(is_both) {
+        return None;
+    }
+    let like = serde_json::json!({"properties": &names});
+    Constraint::from_value(&like).is_ok().then_some(names)
 }
 
 /// Users of it whom this host does not know.

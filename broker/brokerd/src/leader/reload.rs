@@ -366,12 +366,9 @@ fn reloaded(
     let mut warned = named(told.iter().map(ToString::to_string).collect());
     warned.extend(configured::which(path, kept.as_deref()));
     let merged = tables::merged(&basis.table, &table);
-    let config = loaded(&merged, &basis.inventory).map_err(|lines| {
-        let first = lines.into_iter();
-        let first = first.map(|line| {
-            format!("{line} (what is new of [[instance]] counts from the next start on)")
-        });
-        first.collect::<Vec<String>>()
+    let config = loaded(&merged, &basis.inventory).map_err(|lines| -> Vec<String> {
+        let later = "(what is new of [[instance]] counts from the next start on)";
+        lines.iter().map(|line| format!("{line} {later}")).collect()
     })?;
     let origin = basis.origin.clone();
     let config = Config { origin, ..config };

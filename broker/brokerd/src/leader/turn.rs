@@ -209,7 +209,7 @@ impl Leader {
     pub fn resume(&mut self, last: Seq, memo: Option<&Map<String, Value>>) {
         let now = self.clock.now();
         self.commits.behind(last);
-        let output = self.broker.resume_under(now, last, memo);
+        let output = self.broker.resume(now, last, memo);
         self.take(output);
         self.settle();
         self.nodes.want(&self.tree.others());

@@ -1,9 +1,9 @@
 //! The run directory that an instance of another user left, or a rank of one: it was killed before it could remove it.
 //!
-//! Of a rank used by the agent, on the thread of that user; of the instance itself by the shell that it was a task of, which
-//! has the rights of user 0. It is below a directory of his, where he may put what he likes. So nothing is done
-//! there that he could not do himself: every directory is held open, is his and no link,
-//! and what is removed is removed from it by its name alone. Nothing is read that could hang.
+//! Of a rank used by the agent, on the thread of that user; of the instance itself by the shell that it was a task
+//! of, which has the rights of user 0. It is below a directory of his, where he may put what he likes. So nothing
+//! is done there that he could not do himself: every directory is held open, is his and no link, and what is
+//! removed is removed from it by its name alone. Nothing is read that could hang.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -48,8 +48,8 @@ impl Left {
         }
     }
 
-    /// By the leader of an instance of that user, as its state directory names it; none where that is no directory of the
-    /// user, or names something elsewhere than where his instances are by default. Nobody is waited for: the shell
+    /// By the leader of an instance of that user, as its state directory names it; none where that is no directory of
+    /// the user, or names something elsewhere than where his instances are by default. Nobody is waited for: the shell
     /// has the jobs of others to see to.
     pub fn of_leader(user: u32, statedir: &Path) -> Option<Left> {
         let state = open(user, CWD, statedir).ok()?;
