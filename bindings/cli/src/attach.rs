@@ -36,7 +36,7 @@ use input::Forwarding;
 pub use lines::{Label, Lines};
 pub use shown::Shown;
 use watches::TERM;
-pub use watches::{INT, Watches};
+pub use watches::{INT, QUIT, Watches};
 
 /// Two interrupts within this time cancel the job.
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(2);
@@ -47,13 +47,13 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 /// program's shell would be: else it would run on and nobody knew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
-    /// Nothing but a word; a second one cancels the job. TERM and HUP end this command alone: the job is
+    /// Nothing but a word; a second one cancels the job. TERM, HUP and QUIT end this command alone: the job is
     /// not of its making.
     Ask,
-    /// The same; TERM and HUP cancel the job.
+    /// The same; TERM, HUP and QUIT cancel the job.
     Own,
     /// It goes to the tasks, as TERM does; a second one cancels the job and is
-    /// obeyed at once, for the tasks may be where nobody reaches them. So is HUP.
+    /// obeyed at once, for the tasks may be where nobody reaches them. So are HUP and QUIT.
     Pass,
 }
 

@@ -276,7 +276,12 @@ fn an_interrupt_pressed_twice_cancels_the_job_that_is_run() -> Tested {
 #[test]
 fn what_ends_the_command_ends_the_job_that_it_runs() -> Tested {
     let instance = narrow()?;
-    for (signal, code) in [(Signal::TERM, 128 + 15), (Signal::HUP, 128 + 1)] {
+    let signals = [
+        (Signal::TERM, 128 + 15),
+        (Signal::HUP, 128 + 1),
+        (Signal::QUIT, 128 + 3),
+    ];
+    for (signal, code) in signals {
         let running = instance.begin(&["run", "sh", "-c", "echo ready; exec sleep 1000"])?;
         running.prints("ready")?;
         let job = instance.ok(&["job", "last"])?;

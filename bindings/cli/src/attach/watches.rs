@@ -19,16 +19,19 @@ pub const INT: i32 = 2;
 pub const TERM: i32 = 15;
 /// SIGHUP.
 const HUP: i32 = 1;
+/// SIGQUIT, of the key ctrl-\.
+pub const QUIT: i32 = 3;
 
-/// Watches for INT, TERM and HUP.
+/// Watches for INT, TERM, HUP and QUIT.
 pub struct Watches {
     interrupts: Signal,
     terms: Option<Signal>,
     hangups: Option<Signal>,
+    quits: Option<Signal>,
 }
 
 impl Watches {
-    /// From now on they are seen; TERM and HUP only where they are not to end this command alone.
+    /// From now on they are seen; all but INT only where they are not to end this command alone.
     ///
     /// # Errors
     /// The system lets nobody watch for signals.
@@ -37,6 +40,7 @@ impl Watches {
             interrupts: signal(SignalKind::interrupt()).context("cannot watch for interrupts")?,
             terms: watch(SignalKind::terminate(), interrupt)?,
             hangups: watch(SignalKind::hangup(), interrupt)?,
+            quits: watch(SignalKind::quit(), interrupt)?,
         })
     }
 
@@ -46,6 +50,7 @@ impl Watches {
             _ = self.interrupts.recv() => INT,
             () = received(&mut self.terms) => TERM,
             () = received(&mut self.hangups) => HUP,
+            () = received(&mut self.quits) => QUIT,
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 
 use super::start::OF_A_TASK;
 use super::submit::begin;
-use crate::attach::{How, INT, Interrupt, Label, Watches, attach, given_up};
+use crate::attach::{How, INT, Interrupt, Label, QUIT, Watches, attach, given_up};
 use crate::listing::{Filter, Question};
 use crate::request::Stdin;
 use crate::request::nested::{InstanceOptions, Program};
@@ -286,8 +286,8 @@ async fn attend(
                 return Ok(Attended::Job(ended?.and_then(|ends| ends.into_iter().next())));
             }
             signal = watches.next() => match signal {
-                // The terminal sends ctrl-C to the shell as well, which decides.
-                INT => {}
+                // The terminal sends ctrl-C and ctrl-\ to the shell as well, which decides.
+                INT | QUIT => {}
                 _ => hang_up(child),
             },
         }

@@ -28,8 +28,8 @@ const LOST_AFTER: Duration = Duration::from_secs(5);
 /// It takes no resources and waits for none. Standard input goes to all; the exit code is the
 /// highest, 128 + signal for one that was killed, and 68 when a rank is not there, not reached or
 /// lost, which cancels all of it. ctrl-C and TERM go to the tasks; TERM twice, or ctrl-C twice
-/// within two seconds, cancels all of it and waits for nothing, and so do HUP (unless it is ignored) and
-/// a reader of the output that goes away.
+/// within two seconds, cancels all of it and waits for nothing, and so do HUP and QUIT (unless they are
+/// ignored) and a reader of the output that goes away.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {

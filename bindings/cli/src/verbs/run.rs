@@ -12,10 +12,10 @@ use crate::session::Global;
 /// Options end at the first word that is none: what follows is the command.
 /// The exit code is the highest of the tasks', 128 + signal for one that was
 /// killed. Standard input goes to all tasks. ctrl-C twice within two seconds
-/// cancels the job; ctrl-C then ctrl-Z leaves it running. TERM and HUP (unless
-/// they are ignored, as under nohup) cancel it at once, and so does a reader of
-/// the output that goes away (eddy run yes | head): what ends this command ends
-/// the job. A restart of the leader is waited for.
+/// cancels the job; ctrl-C then ctrl-Z leaves it running. TERM, HUP and QUIT
+/// (ctrl-\; unless they are ignored, as HUP is under nohup) cancel it at once,
+/// and so does a reader of the output that goes away (eddy run yes | head): what
+/// ends this command ends the job. A restart of the leader is waited for.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
