@@ -173,7 +173,8 @@ impl Manager {
                 }
                 Ok(Some(Kind::Urgency(body.urgency, request.uid)))
             }
-            _ if all => Ok(None),
+            // A group are those of it that wait.
+            _ if !body.jobs.names(job.id) => Ok(None),
             state => Err(past(state)),
         })
     }
@@ -194,7 +195,8 @@ impl Manager {
             JobState::Depend | JobState::Priority | JobState::Sched => {
                 Ok(Some(Kind::Urgency(job.urgency_before, request.uid)))
             }
-            _ if all => Ok(None),
+            // A group are those of it that wait.
+            _ if !body.jobs.names(job.id) => Ok(None),
             state => Err(past(state)),
         })
     }

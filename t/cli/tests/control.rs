@@ -195,6 +195,42 @@ fn urgency_holds_releases_and_orders() -> Tested {
 }
 
 #[test]
+fn of_a_group_that_is_held_those_that_run_are_no_error() -> Tested {
+    let instance = narrow()?;
+    let printed = instance.ok(&["submit", "--job-set=night", "--cc=1-4", "sleep", "1000"])?;
+    let jobs: Vec<&str> = printed.lines().collect();
+    instance.event(jobs[0], "start")?;
+    let (all, range) = (
+        format!("{}_all", jobs[2]),
+        format!("{}-{}", jobs[0], jobs[3]),
+    );
+    let groups: [&[&str]; 3] = [&[&all], &[&range], &["--job-set=night"]];
+    for (group, verb) in groups
+        .iter()
+        .flat_map(|group| [(group, "hold"), (group, "release")])
+    {
+        let ran = instance.run(&[&[verb], *group].concat())?;
+        let told = format!("eddy {verb}: 3 jobs\n");
+        assert_eq!((ran.code, ran.err), (0, told), "{group:?}");
+    }
+    let ran = instance.run(&["job", "urgency", &all, "5"])?;
+    let told = "eddy job urgency: 3 jobs\n";
+    assert_eq!((ran.code, ran.err.as_str()), (0, told));
+    // By itself it is what is asked of; and beside others that are named so, too.
+    let past = "it is running: its place in the queue is past";
+    for named in [&jobs[..1], &jobs[..2]] {
+        let ran = instance.run(&[&["hold"], named].concat())?;
+        assert_eq!(
+            ran.refusal()?,
+            format!("eddy hold: job {}: {past}", jobs[0])
+        );
+    }
+    assert_eq!(instance.row(jobs[1])?["urgency"], 0);
+    instance.ok(&["cancel", &all])?;
+    Ok(())
+}
+
+#[test]
 fn a_requeued_job_runs_again_as_its_next_attempt() -> Tested {
     let instance = narrow()?;
     let again = "echo $EDDY_JOB_ATTEMPT >>attempts; test $EDDY_JOB_ATTEMPT = 2 || exec sleep 1000";

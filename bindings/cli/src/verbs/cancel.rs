@@ -247,6 +247,13 @@ pub fn left_out(verb: &str, left: &[(JobId, String)]) {
     }
 }
 
+/// Says how many jobs of a group were changed, whose others are left out; not where only refusals came of it.
+pub fn counted(verb: &str, changed: &Changed) {
+    if changed.count > 0 || changed.refused.is_empty() {
+        eprintln!("eddy {verb}: {} jobs", changed.count);
+    }
+}
+
 /// Prints what was left out and refused; the exit code of a change to many jobs.
 pub fn refusals(verb: &str, changed: &Changed) -> u8 {
     left_out(verb, &changed.spared);

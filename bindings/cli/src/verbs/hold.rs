@@ -8,12 +8,13 @@ use eddy_wire::services::job::{
 use crate::ids;
 use crate::request;
 use crate::session::Global;
-use crate::verbs::cancel::{change, known, refusals, whose};
+use crate::verbs::cancel::{change, counted, known, refusals, whose};
 
 /// Keep waiting jobs from starting, until eddy release
 ///
 /// A held job keeps its place by the time it was submitted; it waits with the reason that it is
-/// held. The same as an urgency of 0.
+/// held. The same as an urgency of 0. Of several that are named together (f5-f9, f5_all, a set) those
+/// that run go on; one that is named by itself is refused.
 #[derive(clap::Args)]
 pub struct HoldArgs {
     #[command(flatten)]
@@ -62,10 +63,10 @@ impl Which {
         }
     }
 
-    /// Says what became of it.
-    fn told(&self, verb: &str, changed: &Changed) -> u8 {
-        if self.all || self.job_set.is_some() {
-            eprintln!("eddy {verb}: {} jobs", changed.count);
+    /// Says what became of it, `jobs` being those that are named.
+    fn told(&self, verb: &str, jobs: &JobSet, changed: &Changed) -> u8 {
+        if self.all || self.job_set.is_some() || jobs.has_range() {
+            counted(verb, changed);
         }
         refusals(verb, changed)
     }
@@ -82,9 +83,9 @@ pub fn hold(global: &Global, args: &HoldArgs) -> anyhow::Result<u8> {
         urgency: 0,
     };
     global.session(async |client| {
-        let changed = change::<Urgency>(&client, jobs, request).await?;
+        let changed = change::<Urgency>(&client, jobs.clone(), request).await?;
         known(&client, which.job_set.as_ref(), &changed).await?;
-        Ok(which.told("hold", &changed))
+        Ok(which.told("hold", &jobs, &changed))
     })
 }
 
@@ -98,8 +99,8 @@ pub fn release(global: &Global, args: &ReleaseArgs) -> anyhow::Result<u8> {
         scope,
     };
     global.session(async |client| {
-        let changed = change::<Release>(&client, jobs, request).await?;
+        let changed = change::<Release>(&client, jobs.clone(), request).await?;
         known(&client, which.job_set.as_ref(), &changed).await?;
-        Ok(which.told("release", &changed))
+        Ok(which.told("release", &jobs, &changed))
     })
 }

@@ -3,7 +3,7 @@
 use eddy_wire::services::job::{Scope, Urgency, UrgencyRequest};
 
 use crate::session::Global;
-use crate::verbs::cancel::{change, refusals};
+use crate::verbs::cancel::{change, counted, refusals};
 use crate::{ids, request};
 
 /// Change the urgency of waiting jobs; 0 holds them, 31 puts them first
@@ -27,9 +27,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         urgency: args.urgency,
     };
     global.session(async |client| {
-        Ok(refusals(
-            "job urgency",
-            &change::<Urgency>(&client, jobs, request).await?,
-        ))
+        let changed = change::<Urgency>(&client, jobs.clone(), request).await?;
+        if jobs.has_range() {
+            counted("job urgency", &changed);
+        }
+        Ok(refusals("job urgency", &changed))
     })
 }

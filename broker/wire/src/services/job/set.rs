@@ -42,6 +42,17 @@ impl JobSet {
         self.ranges.get(at).is_some_and(|(first, _)| *first <= job)
     }
 
+    /// Whether it names `job` by itself and not as one of a range.
+    pub fn names(&self, job: JobId) -> bool {
+        let at = self.ranges.partition_point(|(_, last)| *last < job);
+        self.ranges.get(at) == Some(&(job, job))
+    }
+
+    /// Whether it names some as a group, by a range.
+    pub fn has_range(&self) -> bool {
+        self.ranges.iter().any(|(first, last)| first < last)
+    }
+
     /// How many numbers it names; `u64::MAX` also stands for one more.
     pub fn len(&self) -> u64 {
         let counts = self
