@@ -1,8 +1,8 @@
 //! Commands that an instance names in what it says, as `eddy release f4`: with the way to it they may be typed as they
 //! stand.
 //!
-//! Used by `why` and `jobs`; jobs that are named beside are given the path of their instance likewise. It knows no
-//! instance.
+//! Used by `why`, `jobs` and `alloc`; jobs that are named beside are given the path of their instance likewise. It
+//! knows no instance.
 
 use eddy_wire::id::JobId;
 

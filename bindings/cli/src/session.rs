@@ -27,6 +27,7 @@ use crate::copies;
 use crate::hints;
 use crate::hints::quoted;
 use crate::ids;
+use crate::when;
 
 /// After how long without its leader an instance may be over, and its path is asked again.
 const LOST: Duration = Duration::from_secs(3);
@@ -211,7 +212,8 @@ impl Global {
         Ok((global, ids))
     }
 
-    /// What an instance says, with the way to it in the commands that it names: typed as they stand they reach it.
+    /// What an instance says, with the way to it in the commands that it names: typed as they stand they reach it. A
+    /// begin time is as on the wall here: an instance knows no zone.
     pub fn hinted(&self, text: &str) -> String {
         let path = self.within.as_deref();
         self.hinted_in(text, path.and_then(|path| path.strip_prefix(BY_NUMBER)))
@@ -219,7 +221,7 @@ impl Global {
 
     /// The same of what an instance says that has this path from the one that this command is for.
     pub fn hinted_in(&self, text: &str, path: Option<&str>) -> String {
-        hints::with_way(text, &self.way(), path)
+        when::here(&hints::with_way(text, &self.way(), path))
     }
 
     /// The options that lead another command to the same instance, with a blank behind them.

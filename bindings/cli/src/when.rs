@@ -170,6 +170,25 @@ pub fn local(time: Time) -> String {
     }
 }
 
+/// Before an instant in what an instance says.
+const BEGINS: &str = "its begin time ";
+
+/// The same text, with a begin time as [`local`] has it. Other instants may be the words of a person, and stay.
+pub fn here(text: &str) -> String {
+    let Some((before, rest)) = text.split_once(BEGINS) else {
+        return text.to_owned();
+    };
+    let (instant, after) =
+        rest.split_at(rest.find(|end| " ,;)".contains(end)).unwrap_or(rest.len()));
+    match instant.parse::<Timestamp>() {
+        Ok(stamp) => format!(
+            "{before}{BEGINS}{}{after}",
+            local(Time(stamp.as_microsecond()))
+        ),
+        Err(_) => text.to_owned(),
+    }
+}
+
 /// A length of time rounded for reading: `1.234s`, `2.5m`, `3.125h`.
 pub fn short(span: Span) -> String {
     let micros = span.0.max(0);
@@ -284,6 +303,22 @@ mod tests {
             length("--duration", "inf").expect_err("no end").to_string(),
             "--duration: `inf` given; allowed are seconds, or a number with ms, s, m, h or d (1.5h), over 0 \
              and up to 4294967295 s"
+        );
+    }
+
+    #[test]
+    fn a_begin_time_is_as_on_the_wall_here() {
+        let at = "2025-11-21T01:53:20Z";
+        let shown = local(Time(1_763_690_000_000_000));
+        assert_eq!(
+            here(&format!("waits for its begin time {at}, job f3 over")),
+            format!("waits for its begin time {shown}, job f3 over")
+        );
+        let said = format!("is down: back at {at}");
+        assert_eq!(here(&said), said);
+        assert_eq!(
+            here("waits for its begin time soon"),
+            "waits for its begin time soon"
         );
     }
 

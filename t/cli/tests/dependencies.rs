@@ -5,7 +5,8 @@ use std::time::Instant;
 use anyhow::Context;
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::program;
-use eddy_cli_tests::running::LIMIT;
+use eddy_cli_tests::running::{LIMIT, Running};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
@@ -183,6 +184,32 @@ fn a_begin_time_is_kept_over_a_killed_leader() -> Tested {
     assert!(time("t_alloc") - time("t_submit") >= 0.9, "{row}");
     assert!(reason(&instance, &later)?.starts_with("waits for its begin time 20"));
     instance.ok(&["cancel", &later])?;
+    Ok(())
+}
+
+#[test]
+fn a_begin_time_is_shown_as_on_the_wall_of_who_looks() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let job = instance.submit(&["--begin-time=2099-01-01T12:00:00Z", "true"])?;
+    let east = |words: &[&str]| {
+        let mut command = instance.place.command(instance.place.program());
+        command.env("EDDY_URI", instance.uri());
+        command.env("TZ", "EAST-9").args(words);
+        Running::start(command)
+    };
+    let told = "waits for its begin time 2099-01-01T21:00:00";
+    for words in [
+        &["why", &job][..],
+        &["jobs", "--no-header", "-o", "{reason}"],
+    ] {
+        let shown = east(words)?.wait()?.ok()?;
+        assert!(shown.contains(told), "{words:?}: {shown}");
+    }
+    let waiting = east(&["alloc", "--begin-time=2099-01-01T12:00:00Z", "true"])?;
+    waiting.complains(&format!("{told}\n"))?;
+    waiting.signal(Signal::TERM)?;
+    waiting.wait()?;
+    instance.ok(&["cancel", &job])?;
     Ok(())
 }
 

@@ -142,10 +142,10 @@ async fn say_why(global: Global, uri: Uri, job: JobId) {
         && row.state != JobState::Run
         && row.state != JobState::Cleanup
     {
-        let job = ids::show(job);
-        match row.reason.starts_with("waits") {
-            true => eprintln!("eddy alloc: job {job} {}", row.reason),
-            false => eprintln!("eddy alloc: job {job} waits: {}", row.reason),
+        let (job, reason) = (ids::show(job), global.hinted(&row.reason));
+        match reason.starts_with("waits") {
+            true => eprintln!("eddy alloc: job {job} {reason}"),
+            false => eprintln!("eddy alloc: job {job} waits: {reason}"),
         }
     }
 }
