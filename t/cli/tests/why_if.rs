@@ -1,4 +1,4 @@
-//! What `eddy why --if` says of limits, queues, accounts and QoS, with real processes.
+//! What `eddy why` says would be, with real processes: with `--if` of limits, queues, accounts and QoS, and as advice.
 
 use std::fs;
 
@@ -99,6 +99,19 @@ fn a_limit_that_would_keep_it_back_is_named_with_its_figures() -> Tested {
         json!({"becomes": "held", "why": by}),
         "{told}"
     );
+    Ok(())
+}
+
+#[test]
+fn who_has_whole_nodes_is_advised_to_ask_for_fewer_and_for_nothing_else() -> Tested {
+    let nodes = ["--fake", "nodes=2,cores=2"];
+    let for_long = ["-S", "exec.test.run_duration=3000s"];
+    let instance = Instance::start(&[nodes, for_long].concat())?;
+    instance.submit_started(&["-N1", "-t", "1h", "true"])?;
+    let waits = instance.submit(&["-N2", "-t", "1h", "true"])?;
+    let told = instance.ok(&["why", &waits])?;
+    let advice = "  sooner: with -N 1 it would start at once";
+    assert!(told.lines().any(|line| line == advice), "{told}");
     Ok(())
 }
 

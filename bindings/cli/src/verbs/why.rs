@@ -446,18 +446,17 @@ fn let_go(row: &JobRow, one: &Explained) -> String {
 }
 
 /// Spelled as options that whoever submits the job again puts in place of its own: so many nodes have fewer
-/// tasks, and a number of tasks alone would share nodes that it is to have whole.
+/// tasks, but where it has them whole with a task each, which a number of nodes alone asks for.
 fn advised(row: &JobRow, sharing: Sharing, advice: &Suppose) -> String {
     let options = suppose::options(advice);
     let Some(nodes) = advice.nodes.filter(|_| row.nnodes > 0) else {
         return options;
     };
+    if sharing == Sharing::Exclusive && row.ntasks == row.nnodes {
+        return options;
+    }
     let tasks = u64::from(nodes) * u64::from(row.ntasks) / u64::from(row.nnodes);
-    let whole = match sharing == Sharing::Exclusive && row.ntasks == row.nnodes {
-        true => " -x",
-        false => "",
-    };
-    format!("{options} -n {}{whole}", tasks.max(u64::from(nodes)))
+    format!("{options} -n {}", tasks.max(u64::from(nodes)))
 }
 
 /// Why no end of another job would let it start, where that is so.
