@@ -36,7 +36,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 ///
 /// Without a command your shell ($SHELL) runs here, on this host and at this terminal, with
 /// EDDY_URI of the new instance: tasks have no terminal of their own yet. When the shell ends the
-/// instance is shut down.
+/// instance is shut down. Until it begins, as with --bg, one ctrl-C cancels it.
 ///
 /// With --bg it returns when the instance takes work, prints its job id and leaves it:
 /// `eddy --at ID VERB` uses it, `eddy shutdown ID` ends it.
