@@ -375,6 +375,7 @@ impl Ingest {
         let time = self.queues.time(party, spec, self.served.left(now));
         match spec.request.duration {
             Some(_) => time,
+            None if served::is_unlimited(spec) => time,
             None => {
                 let longest = self.parties.longest((user, party), spec);
                 time.into_iter().chain(longest).min()

@@ -82,8 +82,8 @@ pub struct Terms {
     /// or, not and brackets (RFC 35); given again, all of it holds (in Slurm it is `constraint`)
     #[arg(long, alias = "constraint", value_name = "QUERY", value_parser = constraint, action = ArgAction::Append, allow_hyphen_values = true, help_heading = "Resources")]
     pub requires: Vec<Constraint>,
-    /// Time limit: minutes, a duration with unit (30s, 5m, 1.5h, 2d), or M:SS, H:MM:SS, D-HH[:MM[:SS]] as
-    /// in Slurm
+    /// Time limit: minutes, a duration with unit (30s, 5m, 1.5h, 2d), M:SS, H:MM:SS, D-HH[:MM[:SS]] as
+    /// in Slurm, or inf: none, also where there is a default, and refused where the longest is bounded
     #[arg(short = 't', long, value_name = "FSD", help_heading = "Resources")]
     pub time_limit: Option<String>,
     /// Send all tasks this signal (USR1 by default) so long (60s) before their time limit ends them; a
@@ -374,16 +374,26 @@ impl Terms {
         let set = self.setattr.iter().map(|set| attribute(set));
         let mut attributes = set.collect::<anyhow::Result<Vec<_>>>()?;
         attributes.extend(self.eligible.attributes(when::now())?);
+        // A duration of 0 is none of its own, in whose place a default is put.
+        if self.limit()? == Some(Fsd::Infinite) {
+            attributes.push(("unlimited".to_owned(), true.into()));
+        }
         Ok(attributes)
     }
 
     fn duration(&self) -> anyhow::Result<i64> {
+        match self.limit()? {
+            Some(Fsd::Finite(micros)) => Ok(micros),
+            Some(Fsd::Infinite) | None => Ok(0),
+        }
+    }
+
+    fn limit(&self) -> anyhow::Result<Option<Fsd>> {
         let Some(text) = &self.time_limit else {
-            return Ok(0);
+            return Ok(None);
         };
         match when::limit(text) {
-            Some(Fsd::Finite(micros)) => Ok(micros),
-            Some(Fsd::Infinite) => Ok(0),
+            Some(limit) => Ok(Some(limit)),
             None => bail!(
                 "--time-limit: `{text}` given; allowed are {}, and inf",
                 when::LIMITS

@@ -45,10 +45,11 @@ pub fn parse(text: &str) -> anyhow::Result<Suppose> {
                 suppose.urgency = Some(urgency.map_err(wrong)?);
             }
             "time" => {
-                let Some(Fsd::Finite(micros)) = when::limit(value) else {
-                    return Err(wrong(format!("allowed are {}", when::LIMITS)));
-                };
-                suppose.limit = Some(Span(micros));
+                suppose.limit = Some(match when::limit(value) {
+                    Some(Fsd::Finite(micros)) => Span(micros),
+                    Some(Fsd::Infinite) => Span::ZERO,
+                    None => return Err(wrong(format!("allowed are {}, and inf", when::LIMITS))),
+                });
             }
             "queue" => suppose.queue = Some(name()?),
             "account" => suppose.account = Some(name()?),
@@ -73,9 +74,7 @@ pub fn options(suppose: &Suppose) -> String {
     let words = [
         number("-N", suppose.nodes),
         number("-n", suppose.slots),
-        suppose
-            .limit
-            .map(|limit| format!("-t {}", when::short(limit))),
+        suppose.limit.map(limit),
         number("--urgency", suppose.urgency.map(u32::from)),
         name("-q", &suppose.queue),
         name("-A", &suppose.account),
@@ -88,6 +87,13 @@ pub fn options(suppose: &Suppose) -> String {
         .join(" ")
 }
 
+fn limit(limit: Span) -> String {
+    match limit {
+        Span::ZERO => "-t inf".to_owned(),
+        limit => format!("-t {}", when::short(limit)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +104,7 @@ mod tests {
         assert_eq!(read("nodes=2,time=1h"), "-N 2 -t 1h");
         assert_eq!(read("slots=3, urgency=20"), "-n 3 --urgency 20");
         assert_eq!(read("time=90"), "-t 1.5h");
+        assert_eq!(read("time=inf"), "-t inf");
         assert_eq!(read("queue=q,account=a,qos=high"), "-q q -A a --qos high");
     }
 
@@ -134,25 +141,16 @@ mod tests {
             said("nodes=1,slots=2"),
             "--if: slots: 2 given together with 1 nodes; one of the two is allowed"
         );
-        for time in [
-            "banana",
-            "inf",
-            "",
-            "0",
-            "-1",
-            "1x",
-            "1:60:00",
-            "99999999999",
-        ] {
+        for time in ["banana", "", "0", "-1", "1x", "1:60:00", "99999999999"] {
             assert_eq!(
                 said(&format!("time={time}")),
                 format!(
                     "--if: time: `{time}` given; allowed are minutes (90), a number with ms, s, m, h or d \
-                     (1.5h), or M:SS, H:MM:SS and D-HH[:MM[:SS]], over 0 and up to 4294967295 s"
+                     (1.5h), or M:SS, H:MM:SS and D-HH[:MM[:SS]], over 0 and up to 4294967295 s, and inf"
                 )
             );
         }
-        for text in ["time=soon", "time=inf", "=", "", "urgency=300"] {
+        for text in ["time=soon", "=", "", "urgency=300"] {
             assert!(parse(text).is_err(), "`{text}` was read");
         }
     }

@@ -145,8 +145,9 @@ impl Queues {
 
     /// The time limit of a job that has none: its QoS's, its queue's, the instance's, no longer
     /// than its queue allows and than what is left of the instance. And that of one that takes what is left.
+    /// Who asked for none is given none: it may be more than it is let have.
     pub fn time(&self, party: &Party, spec: &Spec, left: Option<Span>) -> Option<Span> {
-        if spec.request.duration.is_some() || is_nobodys(spec) {
+        if spec.request.duration.is_some() || is_nobodys(spec) || served::is_unlimited(spec) {
             return served::cut(spec, left);
         }
         let qos = party.qos.as_ref().and_then(|qos| self.qos_times.get(qos));
@@ -206,7 +207,7 @@ pub(super) fn lets_above(
 
 /// The time limit of a job of such a queue that has none, or takes what is left.
 pub(super) fn time_above(queue: &QueueAbove, spec: &Spec, left: Option<Span>) -> Option<Span> {
-    if spec.request.duration.is_some() {
+    if spec.request.duration.is_some() || served::is_unlimited(spec) {
         return served::cut(spec, left);
     }
     let (most, time) = (queue.rules.max_time, queue.rules.default_time);

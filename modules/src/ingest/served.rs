@@ -378,9 +378,15 @@ pub(crate) fn cut(spec: &Spec, left: Option<Span>) -> Option<Span> {
 
 /// Whether it takes what time is left (`attributes.system.fit_remaining`): it ends with the instance.
 pub(crate) fn fits(spec: &Spec) -> bool {
+    says(spec, "fit_remaining")
+}
+
+/// Whether it asked for no time limit (`attributes.system.unlimited`), where others that have none said nothing of it.
+pub(crate) fn is_unlimited(spec: &Spec) -> bool {
+    spec.request.duration.is_none() && says(spec, "unlimited")
+}
+
+fn says(spec: &Spec, key: &str) -> bool {
     let other = &spec.jobspec.attributes.system.other;
-    other
-        .get("fit_remaining")
-        .and_then(serde_json::Value::as_bool)
-        == Some(true)
+    other.get(key).and_then(serde_json::Value::as_bool) == Some(true)
 }

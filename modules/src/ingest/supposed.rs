@@ -64,7 +64,7 @@ impl Ingest {
     ) -> Result<(Party, Spec), Refusal> {
         let set = suppose.terms();
         let mut change = Change {
-            limit: suppose.limit.map(Limit::To),
+            limit: suppose.limit.map(|limit| Limit::of(Some(limit))),
             queue: set.queue.clone(),
             ..Change::default()
         };
@@ -76,6 +76,7 @@ impl Ingest {
             change.account = party.account.clone();
         }
         if set.queue.is_some()
+            && suppose.limit.is_none()
             && spec.request.duration.is_none()
             && let Some(time) = self.time(now, (submit.user, &party), &spec)
         {

@@ -57,6 +57,8 @@ fn a_queue_gives_what_a_job_does_not_say_and_refuses_by_field() -> Tested {
         (&row["queue"], &row["duration"]),
         (&json!("plain"), &json!(7200.0))
     );
+    let unlimited = instance.submit(&["-t", "inf", "true"])?;
+    assert_eq!(instance.row(&unlimited)?["duration"], json!(null));
     let second = instance.submit(&["-q", "debug", "true"])?;
     let reason = instance.row(&second)?["reason"].to_string();
     assert!(
@@ -67,6 +69,10 @@ fn a_queue_gives_what_a_job_does_not_say_and_refuses_by_field() -> Tested {
         (
             &["-q", "debug", "-t", "31m"][..],
             "attributes.system.duration: 1860 s given, queue `debug` allows 1800 s; queue `plain` could take it",
+        ),
+        (
+            &["-q", "debug", "-t", "inf"],
+            "attributes.system.duration: none given, queue `debug` allows 1800 s; queue `plain` could take it",
         ),
         (
             &["-q", "debug", "-N2"],

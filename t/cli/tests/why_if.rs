@@ -93,6 +93,13 @@ fn a_limit_that_would_keep_it_back_is_named_with_its_figures() -> Tested {
         nobody.contains("it would be refused: attributes.system.qos: `gold` given"),
         "{nobody}"
     );
+    let unlimited = why(&waits, "time=inf")?;
+    assert!(
+        unlimited.contains("it asked for -t inf\n")
+            && unlimited
+                .contains("attributes.system.duration: none given, queue `debug` allows 1800 s"),
+        "{unlimited}"
+    );
     let told = instance.json(&["why", &held, "--if", "time=2h", "--json"])?;
     assert_eq!(
         told[0]["bound"],

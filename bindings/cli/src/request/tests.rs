@@ -73,6 +73,9 @@ fn a_time_limit_without_unit_counts_minutes() {
     assert_eq!(system("-t 5 true", "duration"), 300);
     assert_eq!(system("-t 1.5s true", "duration"), 1.5);
     assert_eq!(system("-t inf true", "duration"), 0);
+    assert_eq!(system("-t inf true", "unlimited"), true);
+    assert_eq!(system("-t 5 true", "unlimited"), Value::Null);
+    assert_eq!(system("true", "unlimited"), Value::Null);
     for wrong in ["0", "-1", "NaN", "5 weeks"] {
         let line = format!("--time-limit={} true", wrong.replace(' ', ""));
         let options = options(&line).expect("a text");

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::jobspec::{Request, Takes};
 use crate::time::Span;
-use crate::update::Terms;
+use crate::update::{Limit, Terms};
 
 /// What is supposed to be otherwise; what is not said stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Suppose {
     /// So many slots, anywhere; a job that asks for whole nodes and no cores keeps its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
-    /// A time limit.
+    /// A time limit; 0 is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Span>,
     /// An urgency, 1 to 31.
@@ -52,6 +52,9 @@ pub enum SupposeError {
         /// Which field.
         field: &'static str,
     },
+    /// No time limit.
+    #[error("suppose.limit: {0} s given, allowed is more than 0, or 0 for none")]
+    Limit(Span),
     /// No urgency.
     #[error("suppose.urgency: {0} given, allowed are 1 to 31")]
     Urgency(u8),
@@ -101,7 +104,9 @@ impl Suppose {
         };
         zero(self.nodes == Some(0), "nodes")?;
         zero(self.slots == Some(0), "slots")?;
-        zero(self.limit.is_some_and(|limit| limit.0 <= 0), "limit")?;
+        if let Some(limit) = self.limit.filter(|limit| *limit < Span::ZERO) {
+            return Err(SupposeError::Limit(limit));
+        }
         match (self.urgency, self.nodes, self.slots) {
             (Some(urgency), ..) if !(1..=31).contains(&urgency) => {
                 Err(SupposeError::Urgency(urgency))
@@ -117,7 +122,7 @@ impl Suppose {
     pub fn request(&self, request: &Request) -> Request {
         let mut supposed = request.clone();
         if let Some(limit) = self.limit {
-            supposed.duration = Some(limit.0);
+            supposed.duration = Limit::of(Some(limit)).span().map(|limit| limit.0);
         }
         if request.takes == Takes::Nothing {
             return supposed;
@@ -188,6 +193,20 @@ mod tests {
             ..request()
         };
         assert_eq!(supposed, expected);
+    }
+
+    #[test]
+    fn a_limit_of_0_is_none() {
+        let suppose = Suppose {
+            limit: Some(Span::ZERO),
+            ..Suppose::default()
+        };
+        let limited = Request {
+            duration: Some(60_000_000),
+            ..request()
+        };
+        assert_eq!(suppose.check(), Ok(()));
+        assert_eq!(suppose.request(&limited), request());
     }
 
     #[test]

@@ -139,6 +139,40 @@ fn a_time_limit_is_the_qoss_else_the_queues_else_the_instances_cut_to_what_is_le
 }
 
 #[test]
+fn who_asks_for_no_limit_is_given_none_and_refused_where_the_longest_is_bounded() {
+    let unlimited = |seconds: i64| {
+        let mut jobspec = spec(Some("debug"), None, seconds).jobspec;
+        let other = &mut jobspec.attributes.system.other;
+        other.insert("unlimited".to_owned(), true.into());
+        Spec::from_jobspec(jobspec).expect("a spec")
+    };
+    let queues = |default: Option<i64>, most: Option<i64>| {
+        let mut settings = settings(Rules {
+            default_time: default.map(Span::seconds),
+            max_time: most.map(Span::seconds),
+            ..Rules::default()
+        });
+        settings.default_time = Some(Span::seconds(2));
+        Queues::new(&settings)
+    };
+    let party = Party::default();
+    for open in [queues(Some(3), None), queues(None, None)] {
+        assert_eq!(open.time(&party, &unlimited(0), None), None);
+    }
+    let bounded = queues(Some(3), Some(9));
+    let lets = |seconds| {
+        let spec = unlimited(seconds);
+        assert_eq!(bounded.time(&party, &spec, None), None);
+        bounded.lets((7, &party), &Book::default(), &spec, || 1)
+    };
+    assert_eq!(
+        text(lets(0)),
+        "attributes.system.duration: none given, queue `debug` allows 9 s"
+    );
+    assert_eq!(lets(9), Ok(()), "it asks for one");
+}
+
+#[test]
 fn who_takes_what_time_is_left_has_no_more_of_it() {
     let queues = Queues::new(&settings(Rules::default()));
     let asked = spec(Some("debug"), None, 60);
