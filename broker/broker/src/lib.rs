@@ -38,7 +38,7 @@ pub use effect::{
 pub use gate::Gate;
 pub use module::{
     EndedBy, Heads, Inner, Input, Inside, Lent, LimitChange, LimitedJob, LimitsTold, Line, Module,
-    NewLimit, NewLimits, Notice, Outbox, Reacts, Request, Sender, TakenBy,
+    NewLimit, NewLimits, Notice, Outbox, Reacts, Request, Sender, SupposedJob, TakenBy,
 };
 pub use phase::Phase;
 pub use router::{Endpoint, Router};

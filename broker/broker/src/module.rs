@@ -172,7 +172,7 @@ pub enum Notice {
     /// What became of that for a part of the many jobs of the change that began by this record.
     Limited(Seq, Box<Changed>),
     /// Somebody asks what would be in the way of these jobs, were they to ask for something else.
-    Supposed(Caller, Box<Suppose>, Vec<(JobId, Arc<Submit>)>),
+    Supposed(Caller, Box<Suppose>, Vec<SupposedJob>),
     /// A request for the tasks of a job, and the instance that it was passed to.
     Elsewhere(Box<Request>, String),
     /// Somebody waits for the end of a job in an instance.
@@ -215,6 +215,17 @@ pub enum Lent {
     AsSaid,
     /// For longer, since somebody says so who may.
     Longer,
+}
+
+/// A job that waits, of which somebody supposes something else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SupposedJob {
+    /// The job.
+    pub job: JobId,
+    /// As it is.
+    pub submit: Arc<Submit>,
+    /// Why who asks may not have it as urgent as that, as he would be told if he asked for it.
+    pub denied: Option<String>,
 }
 
 /// What is to be other of a job.

@@ -3,9 +3,7 @@
 //! The planner knows what such a job would wait for (`sched/supposed`); here is what refuses it, and which limits
 //! would keep it back, by what others have of them now. Nothing is changed by asking.
 
-use std::sync::Arc;
-
-use eddy_broker::{Caller, Outbox};
+use eddy_broker::{Caller, Outbox, SupposedJob};
 use eddy_wire::account::{Excess, Party};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Submit;
@@ -24,12 +22,15 @@ impl Ingest {
         &self,
         now: Time,
         caller: Caller,
-        (suppose, jobs): (&Suppose, &[(JobId, Arc<Submit>)]),
+        (suppose, jobs): (&Suppose, &[SupposedJob]),
         out: &mut Outbox,
     ) {
-        let bounded = jobs.iter().filter_map(|(job, submit)| {
-            let (becomes, why) = self.in_the_way(now, (*job, submit), suppose)?;
-            let job = *job;
+        let bounded = jobs.iter().filter_map(|one| {
+            let job = one.job;
+            let (becomes, why) = match &one.denied {
+                Some(why) => (Becomes::Refused, why.clone()),
+                None => self.in_the_way(now, (job, &one.submit), suppose)?,
+            };
             Some(Bounded { job, becomes, why })
         });
         out.answer(caller, &bounded.collect::<Vec<Bounded>>());

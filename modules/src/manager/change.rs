@@ -33,6 +33,18 @@ pub(super) fn may_be_remarked(job: &Job) -> Result<(), String> {
     }
 }
 
+/// Whether who asks may have a job that urgent.
+pub(super) fn may_be_so_urgent(request: &Request, job: &Job, urgency: u8) -> Result<(), String> {
+    // What an administrator has made of it is no less its user's to keep.
+    let most = request.sender().urgency_max().max(job.urgency);
+    match urgency <= most {
+        true => Ok(()),
+        false => Err(format!(
+            "urgency {urgency} given, its user may ask for 0 to {most}"
+        )),
+    }
+}
+
 impl Manager {
     pub(super) fn change(
         &mut self,
@@ -159,14 +171,7 @@ impl Manager {
             _ if self.above.orders(job) && all => Ok(None),
             _ if self.above.orders(job) => Err(ordered_above()),
             JobState::Depend | JobState::Priority | JobState::Sched => {
-                // What an administrator has made of it is no less its user's to keep.
-                let most = request.sender().urgency_max().max(job.urgency);
-                if body.urgency > most {
-                    return Err(format!(
-                        "urgency {} given, its user may ask for 0 to {most}",
-                        body.urgency
-                    ));
-                }
+                may_be_so_urgent(request, job, body.urgency)?;
                 // Nobody stays held because too much was said.
                 if job.urgency > 0 || body.urgency == 0 {
                     may_be_remarked(job)?;

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{
-    Lent, LimitChange, LimitedJob, LimitsTold, NewLimit, NewLimits, Notice, Outbox, Request, Sender,
+    Lent, LimitChange, LimitedJob, LimitsTold, NewLimit, NewLimits, Notice, Outbox, Request,
+    Sender, SupposedJob,
 };
 use eddy_wire::error::Refusal;
-use eddy_wire::event::Submit;
 use eddy_wire::fsd::{NUMBER_MAX, seconds_of_micros};
 use eddy_wire::gang;
 use eddy_wire::id::{JobId, Seq};
@@ -26,7 +26,7 @@ use eddy_wire::update::{Change, DURATION, Limit, Terms};
 use serde_json::Number;
 
 use super::Manager;
-use super::change::Named;
+use super::change::{Named, may_be_so_urgent};
 use super::later::{Asking, PART};
 use crate::named::{job_name, ranges};
 
@@ -130,9 +130,17 @@ impl Manager {
             let is_shown = only.is_none_or(|user| user == job.submit.user);
             job.state.is_pending() && is_shown
         });
-        let waits = waits.map(|(id, job)| (*id, Arc::clone(&job.submit)));
-        let waits: BTreeMap<JobId, Arc<Submit>> = waits.take(SUPPOSED_MAX).collect();
-        let waits = waits.into_iter().collect();
+        let waits: BTreeMap<JobId, &Job> = waits
+            .map(|(id, job)| (*id, job))
+            .take(SUPPOSED_MAX)
+            .collect();
+        let urgency = suppose.urgency;
+        let waits = waits.into_iter().map(|(id, job)| SupposedJob {
+            job: id,
+            submit: Arc::clone(&job.submit),
+            denied: urgency.and_then(|urgency| may_be_so_urgent(request, job, urgency).err()),
+        });
+        let waits = waits.collect();
         out.notice(Notice::Supposed(request.caller, Box::new(suppose), waits));
         Ok(())
     }

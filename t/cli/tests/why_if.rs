@@ -4,6 +4,7 @@ use std::fs;
 
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
+use eddy_cli_tests::users::{Site, can_make_users};
 use serde_json::json;
 
 type Tested = anyhow::Result<()>;
@@ -152,4 +153,29 @@ fn what_would_be_in_a_queue_with_nodes_of_its_own_is_reckoned_there() -> Tested 
     let at = |told: &serde_json::Value| told[0]["start"]["latest"].as_f64();
     assert!(at(&there) > at(&here), "{there} {here}");
     root.shut_down()
+}
+
+#[test]
+fn an_urgency_that_its_user_may_not_ask_for_is_no_promise() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    const ANN: usize = 0;
+    let (site, instance) = Site::configured("", &["--cores=1"])?;
+    instance.submit_started(&["-t", "1h", "sleep", "3000"])?;
+    let job = site.ok(&instance, ANN, &["submit", "-t", "1h", "true"])?;
+    let act = site.run(&instance, ANN, &["job", "urgency", &job, "20"])?;
+    let words = "urgency 20 given, its user may ask for 0 to 16";
+    assert!(act.refusal()?.ends_with(words), "{act:?}");
+    let own = site.ok(&instance, ANN, &["why", &job, "--if", "urgency=20"])?;
+    let never = format!("\n  start:  never: it would be refused: {words}");
+    assert!(own.ends_with(&never), "{own}");
+    let may = site.ok(&instance, ANN, &["why", &job, "--if", "urgency=10"])?;
+    assert!(
+        may.contains("  start:  ") && !may.contains("never"),
+        "{may}"
+    );
+    let owner = instance.ok(&["why", &job, "--if", "urgency=20"])?;
+    assert!(!owner.contains("never"), "{owner}");
+    instance.shut_down()
 }
