@@ -156,6 +156,26 @@ fn what_would_be_in_a_queue_with_nodes_of_its_own_is_reckoned_there() -> Tested 
 }
 
 #[test]
+fn of_what_would_be_refused_it_is_not_told_when_it_would_start() -> Tested {
+    let instance = start()?;
+    let later = instance.submit(&["--begin-time=+1h", "-n1", "true"])?;
+    let let_go = "if kept back by nothing else: it would start at once";
+    let high = instance.ok(&["why", &later, "--if", "qos=high"])?;
+    assert!(high.contains(let_go), "{high}");
+    let refused = instance.ok(&["why", &later, "--if", "queue=nowhere"])?;
+    assert!(
+        refused
+            .contains("  start:  never: it would be refused: attributes.system.queue: `nowhere`")
+            && !refused.contains("if kept back"),
+        "{refused}"
+    );
+    let told = instance.json(&["why", &later, "--if", "queue=nowhere", "--json"])?;
+    assert_eq!(told[0]["bound"]["becomes"], "refused", "{told}");
+    assert_eq!(told[0]["let_go"], json!(null), "{told}");
+    Ok(())
+}
+
+#[test]
 fn an_urgency_that_its_user_may_not_ask_for_is_no_promise() -> Tested {
     if !can_make_users() {
         return Ok(());

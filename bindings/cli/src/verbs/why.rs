@@ -88,7 +88,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   ended        of one that did not end well: t, status (of wait), returncode, nodelist, by (the user who
                ended it), stdout and stderr (files, where its output is not kept by the instance)
   bound        with --if, what is in its way beside resources: becomes (refused, held by a limit, or
-               standby) and why, which names the limit; then start is null
+               standby) and why, which names the limit; then start is null, and let_go where it is refused
   let_go       of one that waits for something else than resources: reason, binding, ahead and start, were
                it let go now
   preemptions  how many of its attempts were ended for the sake of another job
@@ -405,8 +405,15 @@ fn supposed_aside(
     if is_held && suppose.is_of_jobs() && !told.bounds.contains_key(&row.id) {
         lines.push("  limit:  none would keep it back".to_owned());
     }
-    lines.push(let_go(row, one));
+    if told.bound(one).is_none_or(|bound| !is_refused(bound)) {
+        lines.push(let_go(row, one));
+    }
     lines
+}
+
+/// Whether nothing else is to be told of it: it would not be there.
+fn is_refused(bound: &Bounded) -> bool {
+    bound.becomes == Becomes::Refused
 }
 
 /// What is in its way beside resources.
@@ -541,6 +548,8 @@ fn object(row: &JobRow, told: &Told, required: Option<&str>) -> Value {
     let turn = waits.filter(|one| !one.priority.policy.is_empty());
     let bound = told.bounds.get(&row.id);
     let goes_on = bound.is_none_or(|bound| bound.becomes == Becomes::Standby);
+    let let_go = told.let_go.get(&row.id);
+    let let_go = let_go.filter(|_| bound.is_none_or(|bound| !is_refused(bound)));
     json!({
         "id": row.id,
         "f58": row.id.f58_ascii(),
@@ -556,7 +565,7 @@ fn object(row: &JobRow, told: &Told, required: Option<&str>) -> Value {
         "advice": waits.map(|one| &one.advice),
         "lent": waits.map(|one| &one.lent),
         "bound": bound.map(|bound| json!({"becomes": bound.becomes, "why": bound.why})),
-        "let_go": told.let_go.get(&row.id).map(|one| json!({
+        "let_go": let_go.map(|one| json!({
             "reason": one.reason.to_string(),
             "binding": one.reason,
             "ahead": one.ahead,
