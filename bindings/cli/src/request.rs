@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::environment;
 use crate::number::{COUNTS, COUNTS_OR_NONE, number};
 use crate::signals;
+use crate::table::escaped;
 use crate::text;
 use crate::when;
 use eligible::{Array, Eligible};
@@ -150,7 +151,8 @@ pub struct Terms {
     /// since files get what tasks write as it is
     #[arg(short = 'l', long, help_heading = "Tasks")]
     pub label_io: bool,
-    /// Set a shell option; VALUE is JSON or a text, 1 if not given
+    /// Set a shell option: cpu-affinity, gpu-affinity, input, output, per-resource, rlimit or signal, or with dots a
+    /// part of one (rlimit.core=0); VALUE is JSON or a text, 1 if not given. Others do nothing, which is said
     #[arg(short = 'o', long, value_name = "KEY[=VALUE]", action = ArgAction::Append, help_heading = "Tasks")]
     pub setopt: Vec<String>,
     /// Set an attribute, under `system.` unless it begins with `user.` or a dot; ^KEY=FILE reads JSON
@@ -160,6 +162,17 @@ pub struct Terms {
     #[arg(long)]
     pub dry_run: bool,
 }
+
+/// The shell options that are obeyed, by the first word of their keys.
+const SHELL_OPTIONS: [&str; 7] = [
+    "cpu-affinity",
+    "gpu-affinity",
+    "input",
+    "output",
+    "per-resource",
+    "rlimit",
+    "signal",
+];
 
 /// The file name that drops what is written.
 const DROPPED: &str = "none";
@@ -449,8 +462,31 @@ impl Terms {
             options.push(("signal.timeleft".to_owned(), left.into()));
         }
         options.extend(self.setopt.iter().map(|set| key_value(set)));
+        if let Some(line) = self.unknown_options() {
+            eprintln!("{line}");
+        }
         Ok(options)
     }
+
+    /// Says which of `-o` do nothing. They are not refused: scripts for Flux set what its shells alone have.
+    fn unknown_options(&self) -> Option<String> {
+        let keys = self.setopt.iter().map(|set| key_value(set).0);
+        let unknown = keys.filter(|key| !is_obeyed(key));
+        let unknown: Vec<String> = unknown.map(|key| format!("`{}`", escaped(&key))).collect();
+        let known = SHELL_OPTIONS.join(", ");
+        (!unknown.is_empty()).then(|| {
+            format!(
+                "eddy: -o: {} given, which does nothing here; known are {known}",
+                unknown.join(", ")
+            )
+        })
+    }
+}
+
+/// Whether a shell option of this dotted key does anything.
+fn is_obeyed(key: &str) -> bool {
+    let first = key.split('.').next();
+    first.is_some_and(|first| SHELL_OPTIONS.contains(&first))
 }
 
 /// `KEY=VALUE` with JSON or a text; `KEY` alone is 1.

@@ -145,6 +145,21 @@ fn shell_options_and_attributes_are_json_or_texts() {
 }
 
 #[test]
+fn of_a_shell_option_that_nobody_obeys_it_is_said_that_it_does_nothing() {
+    let said = |line: &str| options(line).expect("options").terms.unknown_options();
+    assert_eq!(
+        said("-o bogus=1 -o rlimit.core=0 -o verbose true").as_deref(),
+        Some(
+            "eddy: -o: `bogus`, `verbose` given, which does nothing here; known are cpu-affinity, gpu-affinity, \
+             input, output, per-resource, rlimit, signal"
+        )
+    );
+    let known =
+        "-o cpu-affinity=off -o output.stdout.path=o -o per-resource.type=core -o signal true";
+    assert_eq!(said(known), None);
+}
+
+#[test]
 fn urgency_is_a_number_or_a_word() {
     let urgency = |line: &str| {
         let request = options(line)?
