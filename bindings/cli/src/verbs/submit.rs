@@ -38,6 +38,9 @@ const WATCHED_MAX: usize = 64;
 ///
 /// With --cc=IDSET one message submits a copy for each number; {cc} in the
 /// command and environment is replaced by it, and FLUX_JOB_CC holds it.
+///
+/// In words of the command {{id}}, {{name}}, {{taskid}}, {{node.name}} and {{node.id}} are replaced as in --output.
+/// The environment keeps them: eddy submit --env='T={{id}}' sh -c 'echo "$T"'.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES, mut_arg("label_io", |label| label.requires("watch")))]
 pub struct Args {
