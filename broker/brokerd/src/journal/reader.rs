@@ -186,7 +186,7 @@ impl Reader {
             limit: 1,
             ..Filter::default()
         };
-        Ok(self.finished(&filter)?.pop())
+        self.finished(&filter)?.pop().map(whole).transpose()
     }
 
     /// The finished job that `user` submitted with `key`; of a bulk submission, which shares its
@@ -201,7 +201,7 @@ impl Reader {
         let mut select = self.conn.prepare_cached(&sql)?;
         let job = select
             .query_row(rusqlite::params![user, &key[..]], |row| {
-                Ok(finished_of(row))
+                Ok(finished_of(row).map_err(ReadError::from).and_then(whole))
             })
             .optional()?;
         job.transpose()
@@ -215,10 +215,11 @@ impl Reader {
         Ok(purged(&self.conn)?)
     }
 
-    /// Finished jobs, latest end first.
+    /// Finished jobs, latest end first. Of a row whose text is damaged that text is empty, and so are the places of
+    /// its records: one is not to hide all others.
     ///
     /// # Errors
-    /// [`ReadError`] if the disk fails or a row is damaged.
+    /// [`ReadError`] if the disk fails, or what a row is found by is damaged.
     pub fn finished(&self, filter: &Filter) -> Result<Vec<Finished>, ReadError> {
         let (condition, values) = condition(filter);
         let sql = format!(
@@ -262,20 +263,30 @@ impl Reader {
 
 const JOB_COLUMNS: &str = "id, user, key, name, result, t_submit, t_inactive, events, row";
 
-fn finished_of(row: &rusqlite::Row<'_>) -> Result<Finished, ReadError> {
-    let id = row.get::<_, i64>(0)? as u64;
-    let events = sequences::from_json(row.get_ref(7)?.as_str().unwrap_or(""));
+fn finished_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Finished> {
+    let text = |at| {
+        row.get_ref(at)
+            .map(|text| text.as_str().unwrap_or_default())
+    };
     Ok(Finished {
-        id,
+        id: row.get::<_, i64>(0)? as u64,
         user: row.get(1)?,
         key: row.get(2)?,
         name: row.get(3)?,
         result: row.get(4)?,
         t_submit: row.get(5)?,
         t_inactive: row.get(6)?,
-        events: events.ok_or(ReadError::BadRow { id })?,
-        row: row.get(8)?,
+        events: sequences::from_json(text(7)?).unwrap_or_default(),
+        row: text(8)?.to_owned(),
     })
+}
+
+/// The same, of which its records have to be known: there is no job without any.
+fn whole(job: Finished) -> Result<Finished, ReadError> {
+    match job.events[..] {
+        [] => Err(ReadError::BadRow { id: job.id }),
+        _ => Ok(job),
+    }
 }
 
 /// The filter as SQL with its values, the limit last.

@@ -197,23 +197,27 @@ fn rows(reader: &Reader, request: &ListRequest, late: Late<'_>) -> Result<Rows, 
 }
 
 /// The row of a job that is over. A damaged one is made again of its records; where those are not whole either, the
-/// job is left out with an error in the log: one bad row is not to hide all others.
+/// job is left out with an error in the log, as one bad row is not to hide all others.
 fn row_of(reader: &Reader, job: &Finished) -> Option<JobRow> {
     let damage = match serde_json::from_str(&job.row) {
         Ok(row) => return Some(row),
         Err(damage) => damage,
     };
-    match super::rows::again(reader, JobId(job.id)) {
-        Ok(made) => {
-            tracing::warn!(job = job.id, %damage, "a stored row is made again of its records");
-            serde_json::from_str(&made?.row).ok()
+    let made = super::rows::again(reader, JobId(job.id));
+    let made = made.map(|made| serde_json::from_str(&made?.row).ok());
+    match &made {
+        Ok(Some(_)) => {
+            tracing::warn!(job = job.id, %damage, "a stored row is made again of its records")
+        }
+        Ok(None) => {
+            tracing::error!(job = job.id, %damage, "a stored row cannot be made again: its records do not end")
         }
         Err(error) => {
-            let why = super::chain(&error);
+            let why = super::chain(error);
             tracing::error!(job = job.id, %damage, "a stored row cannot be made again: {why}");
-            None
         }
     }
+    made.ok().flatten()
 }
 
 /// Whether it asks for all that the journal finds for it.
