@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use eddy_broker::{
-    Answer, Disk, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
+    Answer, Caller, Disk, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
 };
 use eddy_sched::Capacity;
 use eddy_wire::access::HOST_ADMIN;
@@ -108,6 +108,8 @@ pub struct Ingest {
     held: VecDeque<Submission>,
     above: Above,
     filters: Filters,
+    /// What instances took themselves and is looked at, as it was handed up: it is recorded whatever comes of that.
+    taken: BTreeMap<Caller, Submission>,
     next_tag: u64,
     intake: Intake,
 }
@@ -201,7 +203,7 @@ impl Module for Ingest {
             }
             Input::Notice(Notice::TakenUp(request, taken, by)) => {
                 if let Err(refusal) = self.take_up(now, request, (taken, by), out) {
-                    out.refuse(request.caller, &refusal);
+                    self.turn_away(now, request.caller, &refusal, out);
                 }
             }
             Input::Notice(Notice::Limits(limits)) => self.new_limits(now, limits, out),
@@ -231,6 +233,7 @@ impl Module for Ingest {
             }
             Input::Cancel(caller) => {
                 self.held.retain(|s| s.caller != caller);
+                self.taken.remove(&caller);
                 self.above.drop_where(|of| of == caller);
                 self.filters.drop_where(|of| of == caller);
             }
@@ -239,6 +242,7 @@ impl Module for Ingest {
                 self.filters.drop_where(|of| of.client == client);
                 self.asked.retain(|_, s| s.caller.client != client);
                 self.held.retain(|s| s.caller.client != client);
+                self.taken.retain(|caller, _| caller.client != client);
             }
             _ => {}
         }
@@ -283,6 +287,7 @@ impl Ingest {
             held: VecDeque::new(),
             above: Above::default(),
             filters: Filters::new(&settings.filters),
+            taken: BTreeMap::new(),
             next_tag: 0,
             intake: Intake::Open,
         }
@@ -488,7 +493,7 @@ impl Ingest {
             other => panic!("a key was asked for, the answer is {other:?}"),
         };
         if let Err(refusal) = outcome {
-            out.refuse(caller, &refusal);
+            self.turn_away(now, caller, &refusal, out);
         }
     }
 
@@ -525,7 +530,8 @@ impl Ingest {
     }
 
     /// Proposes the jobs of a submission from this number on, and answers.
-    fn propose(&self, now: Time, submission: Submission, first: JobId, out: &mut Outbox) {
+    fn propose(&mut self, now: Time, submission: Submission, first: JobId, out: &mut Outbox) {
+        self.taken.remove(&submission.caller);
         let (JobId(first), count) = (first, submission.count());
         let here = self.is_for_above(&submission);
         let pass = here.then(|| Arc::new(above::taken_here()));
@@ -554,7 +560,11 @@ impl Ingest {
                 filtered: submission.filtered.clone(),
                 pass: pass.clone(),
                 taken_in: submission.taken_in.clone(),
-                entry: Entry::of(&submission.spec, pass.as_deref()),
+                entry: match submission.refused {
+                    None => Entry::of(&submission.spec, pass.as_deref()),
+                    // It waits for nothing any more.
+                    Some(_) => Entry::Priority,
+                },
             };
             out.append(t, job, Kind::Submit(Arc::new(submit)));
         }

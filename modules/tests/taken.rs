@@ -168,6 +168,19 @@ pub fn deltas(effects: &[Effect]) -> Vec<&Delta> {
     plans.flatten().collect()
 }
 
+/// Kind and note of the first exception of a job.
+pub fn ending(stand: &Stand, job: JobId) -> (String, String) {
+    let its = stand
+        .records
+        .iter()
+        .filter(|record| record.event.job == Some(job));
+    let mut ends = its.filter_map(|record| match &record.event.kind {
+        Kind::Exception(exception) => Some((exception.kind.clone(), exception.note.clone())),
+        _ => None,
+    });
+    ends.next().expect("it ends")
+}
+
 pub fn raise(job: JobId) -> RaiseRequest {
     RaiseRequest {
         jobs: JobSet::one(job),
@@ -305,11 +318,6 @@ fn what_has_begun_is_taken_though_its_queue_is_gone_and_no_more_jobs_are_let_in(
     settings.jobs_max = 0;
     let (mut stand, first) = back(&settings);
     hello_only(&mut stand);
-    let refused = hands_up(&mut stand, JobId(first.0 + 1), &[]);
-    assert!(
-        refused.refusal().contains("does not lead to the instance"),
-        "{refused:?}"
-    );
     hands_up(&mut stand, first, &[first]);
     says(&mut stand, first, 5, PassState::Running);
     let effects = settles(&mut stand);
@@ -326,6 +334,60 @@ fn what_has_begun_is_taken_though_its_queue_is_gone_and_no_more_jobs_are_let_in(
         ["batch".into()],
         "it is held of what the instance has"
     );
+}
+
+/// Its number was told to whoever submitted it, who looks for it here.
+#[test]
+fn what_has_not_begun_and_is_refused_is_recorded_with_the_reason() {
+    let mut settings = with_batch();
+    settings.queues.remove(0);
+    let (mut stand, first) = back(&settings);
+    hello_only(&mut stand);
+    let asked = json!({"queue": "long", "duration": 3600});
+    let submission = submit_request(stand.now, first.0, asked);
+    let effects = hand_up_of(&mut stand, first, submission.clone(), &[]);
+    let answer = &told(&effects, NEXT)[0];
+    assert_eq!(answer.body, json!({"first": first.0, "count": 1}));
+    let words = of(&effects);
+    assert!(
+        matches!(&words[..], [FromParent::End { job, .. }, FromParent::Forget { .. }] if *job == first),
+        "{words:?}"
+    );
+    assert_eq!(
+        stand.names(first),
+        ["submit", "validate", "depend", "exception", "clean"]
+    );
+    let (kind, note) = ending(&stand, first);
+    assert_eq!(kind, "cancel");
+    let said = "refused when `batch` handed it up, which took it while its parent was away: \
+                attributes.system.queue: `long` given, it does not lead to the instance `batch`";
+    assert_eq!(note, said);
+    // It is handed up once more, since the answer may be lost.
+    let again = told(&hand_up_of(&mut stand, first, submission, &[]), NEXT);
+    assert_eq!(again[0].body, json!({"first": first.0, "count": 1}));
+    assert_eq!(stand.names(first).len(), 5);
+}
+
+#[test]
+fn what_could_be_placed_nowhere_is_recorded_with_the_reason() {
+    let (mut stand, first) = back(&with_batch());
+    hello_only(&mut stand);
+    let nowhere = json!({"queue": "long", "constraints": {"hostlist": ["nowhere"]}});
+    let submission = submit_request(stand.now, first.0, nowhere);
+    hand_up_of(&mut stand, first, submission, &[]);
+    let (_, note) = ending(&stand, first);
+    assert!(note.contains("nowhere"), "{note}");
+}
+
+#[test]
+fn what_cannot_be_taken_now_is_refused_and_not_recorded() {
+    let mut settings = with_batch();
+    settings.jobs_max = 0;
+    let (mut stand, first) = back(&settings);
+    hello_only(&mut stand);
+    let refused = hands_up(&mut stand, first, &[]);
+    assert!(refused.refusal().contains("waiting jobs"), "{refused:?}");
+    assert!(stand.names(first).is_empty());
 }
 
 #[test]
@@ -398,7 +460,11 @@ fn who_waits_for_what_another_instance_may_have_taken_is_to_be_handed_up_again()
         };
         let nothing = Arrival::Answer(*tag, Answer::Finished(None));
         let told = told(&stand.tell(nothing), NEXT);
-        told.last().expect("an answer").refusal().to_owned()
+        let answer = told.first().expect("an answer");
+        match stand.names(JobId(number)).is_empty() {
+            true => answer.refusal().to_owned(),
+            false => ending(&stand, JobId(number)).1,
+        }
     };
     assert!(waits_for("3000", 3024).ends_with("has not said yet what it took"));
     assert!(waits_for("1976", 3025).contains("there is no such job here"));

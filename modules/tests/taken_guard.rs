@@ -26,18 +26,6 @@ fn accepts(stand: &mut Stand, job: JobId) -> Vec<Effect> {
     stand.call::<TellsOf>(NEXT, 0, &ToldRequest { child: of, jobs })
 }
 
-fn note(stand: &Stand, job: JobId) -> (String, String) {
-    let its = stand
-        .records
-        .iter()
-        .filter(|record| record.event.job == Some(job));
-    let mut ends = its.filter_map(|record| match &record.event.kind {
-        Kind::Exception(exception) => Some((exception.kind.clone(), exception.note.clone())),
-        _ => None,
-    });
-    ends.next().expect("it ends")
-}
-
 #[test]
 fn what_has_begun_is_not_begun_here_though_its_queue_leads_nowhere_now() {
     let mut settings = with_batch();
@@ -71,7 +59,7 @@ fn what_an_instance_took_and_knows_nothing_of_is_lost_with_it() {
     hands_up(&mut stand, first, &[first]);
     hello_only(&mut stand);
     settles(&mut stand);
-    let (kind, note) = note(&stand, first);
+    let (kind, note) = ending(&stand, first);
     assert_eq!(kind, "node-failure");
     assert!(
         note.ends_with("took it, and has lost what became of it"),
@@ -159,7 +147,7 @@ fn who_cancels_all_ends_nothing_that_may_have_begun() {
     says(&mut stand, first, 5, PassState::Running);
     settles(&mut stand);
     stand.call::<Raise>(CLIENT, USER, &all);
-    assert_eq!(note(&stand, first).0, "cancel");
+    assert_eq!(ending(&stand, first).0, "cancel");
 }
 
 #[test]
@@ -172,7 +160,7 @@ fn what_ended_on_nodes_that_have_left_does_not_run_again() {
     begun.set = core([7], 1);
     tell(&mut stand, told);
     settles(&mut stand);
-    let (kind, note) = note(&stand, first);
+    let (kind, note) = ending(&stand, first);
     assert_eq!(kind, "exec");
     assert!(
         note.ends_with("it ended there with the wait status 0"),

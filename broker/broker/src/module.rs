@@ -275,6 +275,8 @@ pub struct TakenBy {
     pub instance: Arc<str>,
     /// First and last numbers that others have drawn which may not have handed up yet what they took.
     pub awaited: Vec<(JobId, JobId)>,
+    /// Why its jobs cannot be this instance's to begin, where that is found before they are looked at.
+    pub refused: Option<Refusal>,
 }
 
 /// A job in an instance, and who asks for it: each user is told of what he may see.

@@ -155,7 +155,7 @@ impl Ingest {
         };
         let caller = waiting.submission.caller;
         if let Err(refusal) = self.obey(now, waiting, ruling, out) {
-            out.refuse(caller, &refusal);
+            self.turn_away(now, caller, &refusal, out);
         }
     }
 

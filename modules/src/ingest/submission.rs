@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::keys::Known;
 
 /// A submission that passed every check but that of its key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Submission {
     pub(super) caller: Caller,
     pub(super) user: u32,
@@ -46,6 +46,8 @@ pub(super) struct Submission {
     pub(super) taken_in: Option<Arc<str>>,
     /// First and last numbers of others that may have taken what it is to wait for.
     awaited: Vec<(JobId, JobId)>,
+    /// What was found against it when it was handed up.
+    pub(super) refused: Option<Refusal>,
 }
 
 impl Submission {
@@ -73,6 +75,7 @@ impl Submission {
             taken: None,
             taken_in: None,
             awaited: Vec::new(),
+            refused: None,
         }
     }
 

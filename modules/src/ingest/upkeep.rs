@@ -193,6 +193,8 @@ impl Ingest {
                 out.refuse(submission.caller, &refusal);
             }
         }
+        // Whoever took them hands them up again.
+        self.taken.clear();
     }
 }
 

@@ -35,13 +35,7 @@ impl Nest {
         };
         let mut submission = body.submission;
         let of = child.id();
-        let has_begun = body
-            .taken
-            .as_ref()
-            .is_some_and(|taken| !taken.begun.is_empty());
-        // What has begun was in the queue that it names, whatever has become of that.
-        self.name_queue(&name, &mut submission.jobspec)
-            .or_else(|refusal| has_begun.then_some(()).ok_or(refusal))?;
+        let named = self.name_queue(&name, &mut submission.jobspec);
         let text = serde_json::to_vec(&submission).expect("a submission is JSON");
         let handed = Box::new(Request {
             caller: request.caller,
@@ -52,8 +46,13 @@ impl Nest {
             tail: request.tail.clone(),
         });
         match body.taken {
-            Some(taken) => self.take_up(now, (of, &name), (handed, &submission, taken), out),
+            // What was taken was in the queue that it names, whatever has become of that.
+            Some(taken) => {
+                let refused = named.err();
+                self.take_up(now, (of, &name), (handed, &submission, taken), refused, out)
+            }
             None => {
+                named?;
                 out.notice(Notice::HandedUp(handed));
                 Ok(())
             }

@@ -111,6 +111,7 @@ impl Nest {
         now: Time,
         (child, name): (JobId, &str),
         (handed, submission, taken): (Box<Request>, &SubmitRequest, Box<TakenUp>),
+        refused: Option<Refusal>,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         self.may_be_taken(name, submission, &taken)?;
@@ -118,6 +119,7 @@ impl Nest {
         let by = TakenBy {
             instance: name.into(),
             awaited: self.unsettled(now, name),
+            refused,
         };
         out.notice(Notice::TakenUp(handed, taken, by));
         Ok(())
