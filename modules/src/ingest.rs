@@ -449,7 +449,14 @@ impl Ingest {
             0 => Err(Refusal::invalid(
                 "cc: an empty set given, at least one id is needed",
             )),
-            _ if len > self.jobs_max => Err(self.full()),
+            // Waiting for others to be over does not help.
+            _ if len > self.jobs_max => {
+                let text = format!(
+                    "cc: {len} ids given, at most {} jobs are there at a time (limit `waiting jobs`)",
+                    self.jobs_max
+                );
+                Err(Refusal::new(Code::TooLarge, text))
+            }
             _ => Ok(ids.collect()),
         }
     }
@@ -581,14 +588,8 @@ impl Ingest {
         known: Known,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let sent = submission.sent();
         let Known { first, count, .. } = known;
-        let is_other = [
-            ("jobspec", known.jobspec != sent.jobspec),
-            ("environment", known.environment != sent.environment),
-            ("number of copies", count != submission.count()),
-        ];
-        if let Some((what, _)) = is_other.iter().find(|(_, is_other)| *is_other) {
+        if let Some(what) = known.differs(&submission.known_as(first)) {
             let key = submission.request.key;
             let text = format!("key {key} was used for job {first} with another {what}");
             return Err(Refusal::new(Code::Conflict, text));

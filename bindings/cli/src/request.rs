@@ -14,7 +14,7 @@ use eddy_wire::jobspec::{
     Ask, Count, JOBSPEC_BYTES_MAX, Jobspec, MemoryNeed, Place, Sharing, parse_bytes,
 };
 use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT, URGENCY_MAX};
-use eddy_wire::time::Span;
+use eddy_wire::time::{Span, Time};
 use eddy_wire::warning::{self, LEFT, SIGNAL, Warning};
 use serde_json::Value;
 use uuid::Uuid;
@@ -207,6 +207,13 @@ pub fn job_set(text: &str) -> Result<String, String> {
         true => Err("allowed is a word of 1 to 255 bytes".to_owned()),
         false => Ok(text.to_owned()),
     }
+}
+
+/// When a key was made.
+pub fn made(key: Uuid) -> Option<Time> {
+    let (seconds, nanos) = key.get_timestamp()?.to_unix();
+    let micros = i64::try_from(seconds).ok()?.checked_mul(1_000_000)?;
+    Some(Time(micros.checked_add(i64::from(nanos / 1000))?))
 }
 
 /// The key of a submission, which says when it was made.

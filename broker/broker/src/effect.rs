@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Exception, IdBlock};
+use eddy_wire::event::{Exception, IdBlock, Requeue, Waitable};
 use eddy_wire::filter::{Asked, Filter, Ruling};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
@@ -311,7 +311,7 @@ pub enum Answer {
     Failed(String),
 }
 
-/// A submission found by its key.
+/// A submission found by its key, as the first of its jobs that is kept has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyFound {
     /// Its first job.
@@ -320,8 +320,12 @@ pub struct KeyFound {
     pub count: u32,
     /// What it asked for.
     pub jobspec: Hash,
-    /// With which environment.
-    pub environment: Hash,
+    /// The value of `{cc}` in that job, for copies.
+    pub cc: Option<u32>,
+    /// Whether its jobs are kept until somebody has waited for them.
+    pub waitable: Waitable,
+    /// Whether they start again after a lost node.
+    pub requeue: Requeue,
 }
 
 /// What the driver writes of a job that is over, in the transaction of its `clean` or in a later one,

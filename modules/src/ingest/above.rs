@@ -95,7 +95,7 @@ impl Above {
     /// What the parent made of a submission. Where it waits or ran nothing of it may be known here, and its parent
     /// is away: who asks again is to have no second job.
     pub(super) fn answered(&self, user: u32, key: &Uuid) -> Option<Known> {
-        self.answered.get(&(user, *key)).copied()
+        self.answered.get(&(user, *key)).cloned()
     }
 
     fn remember(&mut self, name: (u32, Uuid), known: Known) {

@@ -6,13 +6,15 @@
 //! everything this window ever let go of is new if the window does not hold
 //! it. For any other the journal is asked.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use eddy_broker::effect::KeyFound;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::Submit;
+use eddy_wire::event::{Requeue, Submit, Waitable};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Epoch, JobId};
+use eddy_wire::idset::Idset;
 use eddy_wire::time::{Span, Time};
 use uuid::Uuid;
 
@@ -20,7 +22,10 @@ use uuid::Uuid;
 const WINDOW_KEYS_MAX: usize = 65_536;
 
 /// A submission as its key finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Not among it is the environment: whoever repeats a submission from another shell has another one, and is to be told
+/// the same jobs. Nor the urgency, which changes while jobs wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Its first job.
     pub first: JobId,
@@ -28,8 +33,32 @@ pub struct Known {
     pub count: u32,
     /// Hash of its jobspec.
     pub jobspec: Hash,
-    /// Hash of its environment.
-    pub environment: Hash,
+    /// The copies that are known of it, all as long as none is over since before the last restart; none for one plain job.
+    pub copies: Option<Idset>,
+    /// Whether its jobs are kept until somebody has waited for them.
+    pub waitable: Waitable,
+    /// Whether they start again after a lost node.
+    pub requeue: Requeue,
+}
+
+impl Known {
+    /// What of a submission under the same key is other.
+    pub fn differs(&self, other: &Known) -> Option<&'static str> {
+        let has_others = match (&self.copies, &other.copies) {
+            (Some(own), Some(others)) => !others.contains_all(own),
+            (None, None) => false,
+            (Some(_), None) | (None, Some(_)) => true,
+        };
+        let differs = [
+            ("jobspec", self.jobspec != other.jobspec),
+            ("number of copies", self.count != other.count),
+            ("set of copies", has_others),
+            ("`waitable`", self.waitable != other.waitable),
+            ("`requeue`", self.requeue != other.requeue),
+        ];
+        let first = differs.into_iter().find(|(_, differs)| *differs);
+        first.map(|(what, _)| what)
+    }
 }
 
 impl From<&KeyFound> for Known {
@@ -38,13 +67,15 @@ impl From<&KeyFound> for Known {
             first: found.first,
             count: found.count,
             jobspec: found.jobspec,
-            environment: found.environment,
+            copies: found.cc.map(Idset::one),
+            waitable: found.waitable,
+            requeue: found.requeue,
         }
     }
 }
 
 /// What is known of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// It is new.
     Never,
@@ -106,14 +137,28 @@ impl Keys {
     /// not over come back, so any of them stands for the submission.
     pub fn submitted(&mut self, submit: &Submit, job: JobId) {
         let first = JobId(job.0 - u64::from(submit.index));
-        let sent = submit.sent();
-        let known = Known {
+        let known = || Known {
             first,
             count: submit.count,
-            jobspec: sent.jobspec,
-            environment: sent.environment,
+            jobspec: submit.sent().jobspec,
+            copies: submit.cc.map(|_| Idset::new()),
+            waitable: submit.waitable,
+            requeue: submit.requeue,
         };
-        self.known.insert((submit.user, submit.key), known);
+        let name = (submit.user, submit.key);
+        let known = match self.known.entry(name) {
+            Entry::Vacant(new) => new.insert(known()),
+            // The same submission begun under other numbers stands for it from now on.
+            Entry::Occupied(of) if of.get().first != first => {
+                let of = of.into_mut();
+                *of = known();
+                of
+            }
+            Entry::Occupied(of) => of.into_mut(),
+        };
+        if let Some((copies, cc)) = known.copies.as_mut().zip(submit.cc) {
+            copies.insert(cc);
+        }
         // Of what was passed down one by one the others may never come.
         let (first, count) = match submit.pass.is_some() && !submit.is_taken_here() {
             true => (job, 1),
@@ -156,7 +201,7 @@ impl Keys {
 
     /// The submission of this key, if the window holds it.
     pub fn recent(&self, user: u32, key: &Uuid) -> Option<Known> {
-        self.known.get(&(user, *key)).copied()
+        self.known.get(&(user, *key)).cloned()
     }
 
     /// What is known of this key; refused when it is too old to be known, or
@@ -258,6 +303,58 @@ mod tests {
             count,
             ..Submit::plain(0, std::sync::Arc::new(spec))
         }
+    }
+
+    fn copies(key: Uuid, ids: &[u32]) -> Vec<Submit> {
+        let count = ids.len() as u32;
+        let copy = |(index, cc): (u32, &u32)| Submit {
+            cc: Some(*cc),
+            ..submit(key, index, count)
+        };
+        (0..).zip(ids).map(copy).collect()
+    }
+
+    /// What is known of a submission of these copies after these of them were recorded.
+    fn known(of: &[u32], recorded: &[usize]) -> Known {
+        let (mut keys, key) = (keys(), key(-1));
+        let all = copies(key, of);
+        for at in recorded {
+            keys.submitted(&all[*at], JobId(10 + *at as u64));
+        }
+        keys.recent(0, &key).expect("it was just recorded")
+    }
+
+    #[test]
+    fn other_copies_under_the_same_key_are_another_submission() {
+        let first = known(&[1, 2, 3], &[0, 1, 2]);
+        assert_eq!(first.differs(&first.clone()), None);
+        for other in [&[5, 6, 7], &[1, 2, 4]] {
+            let other = known(other, &[0, 1, 2]);
+            assert_eq!(first.differs(&other), Some("set of copies"));
+        }
+        let fewer = known(&[1, 2], &[0, 1]);
+        assert_eq!(first.differs(&fewer), Some("number of copies"));
+        let (mut keys, key) = (keys(), key(-1));
+        keys.submitted(&submit(key, 0, 3), JobId(10));
+        let plain = keys.recent(0, &key).expect("it was just recorded");
+        assert_eq!(first.differs(&plain), Some("set of copies"));
+    }
+
+    /// After a restart those that are over do not come back.
+    #[test]
+    fn what_is_left_of_copies_is_held_against_all_that_are_sent() {
+        let left = known(&[1, 2, 3], &[1]);
+        assert_eq!(left.differs(&known(&[1, 2, 3], &[0, 1, 2])), None);
+        let other = known(&[1, 5, 6], &[0, 1, 2]);
+        assert_eq!(left.differs(&other), Some("set of copies"));
+    }
+
+    #[test]
+    fn the_same_submission_under_other_numbers_stands_for_it() {
+        let (mut keys, key) = (keys(), key(-1));
+        keys.submitted(&submit(key, 0, 1), JobId(10));
+        keys.submitted(&submit(key, 0, 1), JobId(3000));
+        assert_eq!(first(&keys, &key), Some(JobId(3000)));
     }
 
     fn first(keys: &Keys, key: &Uuid) -> Option<JobId> {

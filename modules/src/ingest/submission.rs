@@ -122,12 +122,14 @@ impl Submission {
 
     /// As its key will find it, from this job on.
     pub(super) fn known_as(&self, first: JobId) -> Known {
-        let sent = self.sent();
+        let copies = self.copies.as_ref();
         Known {
             first,
             count: self.count(),
-            jobspec: sent.jobspec,
-            environment: sent.environment,
+            jobspec: self.sent().jobspec,
+            copies: copies.map(|ids| ids.iter().copied().collect()),
+            waitable: self.request.waitable,
+            requeue: self.request.requeue,
         }
     }
 

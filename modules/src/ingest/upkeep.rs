@@ -153,7 +153,7 @@ impl Ingest {
         while let Some(mut submission) = self.held.pop_front() {
             let (caller, name) = (submission.caller, submission.name());
             let known = self.keys.recent(name.0, &name.1);
-            let outcome = match known.or_else(|| proposed.get(&name).copied()) {
+            let outcome = match known.or_else(|| proposed.get(&name).cloned()) {
                 Some(known) => self.repeated(&submission, known, out),
                 None => match self.admissible(now, &mut submission) {
                     Err(refusal) => Err(refusal),

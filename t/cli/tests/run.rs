@@ -284,6 +284,8 @@ fn what_is_submitted_again_under_its_key_is_the_same_jobs() -> Tested {
     for (cc, command, other) in [
         ("--cc=1-3", "false", "with another jobspec"),
         ("--cc=1-4", "true", "with another number of copies"),
+        ("--cc=4-6", "true", "with another set of copies"),
+        ("--cc=1-2,4", "true", "with another set of copies"),
     ] {
         let refused = submit(&key, cc, command)?;
         assert!(refused.refusal()?.ends_with(other), "{refused:?}");
@@ -298,6 +300,19 @@ fn what_is_submitted_again_under_its_key_is_the_same_jobs() -> Tested {
     }
     let all = instance.ok(&["jobs", "-a", "--no-header"])?;
     assert_eq!(all.lines().count(), 3, "{all}");
+    // From another shell, and an hour from when the key was made.
+    let key = instance.ok(&["job", "key"])?;
+    let line = ["submit", "--key", &key, "--begin-time=+1h", "true"];
+    let id = instance.ok(&line)?;
+    let mut again = instance.eddy(&line);
+    again.env("SHLVL", "7");
+    assert_eq!(Running::start(again)?.wait()?.ok()?.trim_end(), id);
+    let refused = instance.run(&[&line[..4], &["--requeue", "true"]].concat())?;
+    assert!(
+        refused.refusal()?.ends_with("with another `requeue`"),
+        "{refused:?}"
+    );
+    instance.ok(&["cancel", &id])?;
     instance.shut_down()
 }
 

@@ -145,7 +145,9 @@ impl Journal {
                 first,
                 count: submit.count,
                 jobspec: submit.sent().jobspec,
-                environment: submit.sent().environment,
+                cc: submit.cc,
+                waitable: submit.waitable,
+                requeue: submit.requeue,
             };
             self.keys.insert((submit.user, submit.key), found);
         }

@@ -30,6 +30,9 @@ pub struct Eligible {
     /// Not before then: +1h, now+30min, 16:00, tomorrow, 2026-01-31T12:00; a time that is past is now
     #[arg(long, alias = "begin", value_name = "TIME", help_heading = "Queue")]
     pub begin_time: Option<String>,
+    /// From when on a begin time counts that is in a while: now, where none is given
+    #[arg(skip)]
+    pub counts_from: Option<Time>,
     /// Set of jobs to belong to, a word: eddy cancel, hold, release and jobs take --job-set
     #[arg(long, value_name = "NAME", help_heading = "Queue")]
     pub job_set: Option<String>,
@@ -96,6 +99,7 @@ impl Eligible {
                 false => self.dependency,
             },
             begin_time: self.begin_time.or(under.begin_time),
+            counts_from: self.counts_from.or(under.counts_from),
             job_set: self.job_set.or(under.job_set),
             reservation: self.reservation.or(under.reservation),
             pool: match self.pool.is_empty() {
@@ -150,7 +154,8 @@ impl Eligible {
             );
         }
         if let Some(text) = &self.begin_time {
-            let at = when::begin(text, now).context("--begin-time")?;
+            let from = self.counts_from.unwrap_or(now);
+            let at = when::begin(text, from).context("--begin-time")?;
             dependencies.push(json!({"scheme": "begin-time", "value": at.to_string()}));
         }
         let mut attributes = Vec::new();

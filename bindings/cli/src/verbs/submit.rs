@@ -64,7 +64,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_parser = event, help_heading = "Submission")]
     wait_event: Option<String>,
     /// Submit once: who submits the same with the same key again (of `eddy job key`) is told the ids of the
-    /// first time; needed only where another command is to repeat it
+    /// first time, whatever his environment is by then; a begin time that is in a while counts from when the key
+    /// was made. Needed only where another command is to repeat it
     #[arg(long, value_name = "UUID", value_parser = request::key, help_heading = "Submission")]
     key: Option<Uuid>,
     /// Print no ids
@@ -85,6 +86,8 @@ pub fn run(global: &Global, mut args: Args) -> anyhow::Result<u8> {
     if args.options.terms.dry_run {
         return dry_run(&args.options, Stdin::Empty);
     }
+    // Said again later, `in an hour` is to be the same time, and the same job.
+    args.options.terms.eligible.counts_from = args.key.and_then(request::made);
     let request = match &args.array.array {
         None => args.options.request(args.cc.clone(), Stdin::Empty)?,
         Some(array) => args.options.array_request(array)?,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use eddy_broker::Answer;
 use eddy_broker::Query;
 use eddy_broker::effect::{KeyFound, RANGE_BYTES};
-use eddy_wire::event::Sent;
+use eddy_wire::event::{Requeue, Sent, Waitable};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::lifecycle::{JobResult, JobState};
@@ -82,7 +82,12 @@ struct Submission {
     #[serde(default = "one")]
     count: u32,
     jobspec: Hash,
-    environment: Hash,
+    #[serde(default)]
+    cc: Option<u32>,
+    #[serde(default)]
+    waitable: Waitable,
+    #[serde(default)]
+    requeue: Requeue,
     /// What was sent, where that is not what is recorded.
     #[serde(default)]
     sent: Option<Sent>,
@@ -110,15 +115,14 @@ fn by_key(reader: &Reader, user: u32, key: &Uuid, late: Late<'_>) -> Result<Answ
         return Ok(Answer::Key(None));
     };
     let submission: Submission = serde_json::from_str(&submit.context)?;
-    let sent = submission.sent.unwrap_or(Sent {
-        jobspec: submission.jobspec,
-        environment: submission.environment,
-    });
+    let sent = submission.sent.map(|sent| sent.jobspec);
     Ok(Answer::Key(Some(KeyFound {
         first: JobId(job.id.saturating_sub(u64::from(submission.index))),
         count: submission.count,
-        jobspec: sent.jobspec,
-        environment: sent.environment,
+        jobspec: sent.unwrap_or(submission.jobspec),
+        cc: submission.cc,
+        waitable: submission.waitable,
+        requeue: submission.requeue,
     })))
 }
 
