@@ -310,10 +310,14 @@ pub fn read(text: &str, overrides: &[String]) -> (Config, Vec<ConfigError>) {
             return (config, vec![ConfigError::Syntax(line)]);
         }
     };
-    let of_lists = overrides.iter().filter_map(|given| tables::of_list(given));
-    for (path, value) in of_lists {
-        errors.extend(tables::put(&mut table, &path, value).err());
-    }
+    let plain = overrides.iter();
+    let plain = plain.filter(|given| policy::key(given).is_none());
+    errors.extend(
+        tables::over_table(&mut table, plain)
+            .err()
+            .into_iter()
+            .flatten(),
+    );
     let instances = declared::take(&mut config, &mut table, &mut errors);
     let policy = overrides.iter().filter_map(|given| policy::key(given));
     policy::take(&mut config, text, &mut table, policy, &mut errors);
@@ -322,15 +326,6 @@ pub fn read(text: &str, overrides: &[String]) -> (Config, Vec<ConfigError>) {
     pool::take(&mut config, &mut table, &mut errors);
     filter::take(&mut config, &mut table, &mut errors);
     set_all(&mut config, "", &table, &mut errors);
-    for given in overrides {
-        match given.split_once('=') {
-            Some(_) if policy::key(given).is_some() || tables::of_list(given).is_some() => {}
-            Some((path, text)) => set(&mut config, path.trim(), &typed(text.trim()), &mut errors),
-            None => errors.push(ConfigError::Override {
-                given: given.clone(),
-            }),
-        }
-    }
     (config, errors)
 }
 

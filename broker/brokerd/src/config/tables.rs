@@ -36,13 +36,6 @@ const LENT: [&str; 2] = ["home", "lend_max"];
 const FILTERS: &str = "ingest.filter";
 const INSTANCES: &str = "instance";
 
-/// The path and the value of an override of something in a list; none where nothing is to stand there.
-pub(super) fn of_list(given: &str) -> Option<(String, Option<Value>)> {
-    let (path, value) = pair(given)?;
-    list_of(&path)?;
-    Some((path, value))
-}
-
 /// `KEY=VALUE`; nothing behind `=` takes the key out.
 fn pair(given: &str) -> Option<(String, Option<Value>)> {
     let (path, text) = given.split_once('=')?;
@@ -95,7 +88,10 @@ pub fn over(text: &str, overrides: &[String]) -> Result<Table, Vec<ConfigError>>
 ///
 /// # Errors
 /// All: a key has no value, or is of an entry that is not there.
-pub fn over_table(table: &mut Table, overrides: &[String]) -> Result<(), Vec<ConfigError>> {
+pub fn over_table<'g>(
+    table: &mut Table,
+    overrides: impl IntoIterator<Item = &'g String>,
+) -> Result<(), Vec<ConfigError>> {
     let mut errors = Vec::new();
     for given in overrides {
         match pair(given) {

@@ -54,6 +54,19 @@ fn every_key_takes_what_it_gives() {
 }
 
 #[test]
+fn a_key_that_is_taken_out_is_its_default() {
+    let text = "[limits]\nclients = 7\n";
+    let given = |all: &[&str]| {
+        let all: Vec<String> = all.iter().map(|one| (*one).to_owned()).collect();
+        load(text, &all).map(|config| config.instance.limits.clients)
+    };
+    let default = Config::default().instance.limits.clients;
+    assert_eq!(given(&["limits.clients="]), Ok(default));
+    assert_eq!(given(&["limits.clients=9", "limits.clients="]), Ok(default));
+    assert_eq!(given(&["limits.clients=", "limits.clients=9"]), Ok(9));
+}
+
+#[test]
 fn all_errors_come_at_once_with_their_keys() {
     let errors = load(
         "sync = \"full\"\n[journal]\nsync = \"maybe\"\n[limits]\nclients = -1\nfoo = { a = 1 }\n",
@@ -64,12 +77,12 @@ fn all_errors_come_at_once_with_their_keys() {
     assert_eq!(
         lines,
         [
+            "-S nonsense: has no `=`; allowed is key=value",
+            "exec.kill_grace: is \"NaN\"; allowed is a duration of at most a day such as \"5s\" (RFC 23), or a number of seconds",
             "journal.sync: is \"maybe\"; allowed is \"full\" or \"normal\"",
             "limits.clients: is -1; allowed is a whole number from 1 to 65536",
             "limits.foo: unknown key",
             "sync: unknown key; there is journal.sync",
-            "exec.kill_grace: is \"NaN\"; allowed is a duration of at most a day such as \"5s\" (RFC 23), or a number of seconds",
-            "-S nonsense: has no `=`; allowed is key=value",
         ]
     );
 }

@@ -56,12 +56,12 @@ pub(super) fn standing(basis: &mut Basis, text: &str, change: &Change, given: Gi
         error.is_of_a_later_bound() || matches!(error, ConfigError::User { .. })
     };
     if let Some(error) = errors.iter().find(|error| !was_taken(error)) {
-        return undone(set, &error.to_string());
+        return dropped(basis, change, set, &error.to_string());
     }
     access::leave_out(&mut config.instance.access);
     config.instance.resolve(&basis.inventory);
     let (Ok(table), Ok(live)) = (tables::over(text, &all), live(&config, &basis.admits)) else {
-        return undone(set, "it cannot be read any more");
+        return dropped(basis, change, set, "it cannot be read any more");
     };
     let is_recorded = *before == basis.given && (news.is_empty() || live == change.live);
     basis.table = table;
@@ -127,6 +127,26 @@ fn is_said(news: &[String], set: &str) -> bool {
         let rest = set.strip_prefix(&key(one));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     })
+}
+
+/// Nothing of it stands, although the file is the same: which modules do not find by themselves.
+fn dropped(basis: &Basis, change: &Change, set: &[String], why: &str) -> Standing {
+    let keys = tables::keys(&basis.table);
+    let memo = Change {
+        over: basis.over.hash(),
+        userid: rustix::process::geteuid().as_raw(),
+        by: By::Start,
+        changed: change.keys.differences(&keys),
+        restart: Vec::new(),
+        warned: Vec::new(),
+        live: basis.over.clone(),
+        keys,
+        given: basis.given.clone(),
+    };
+    Standing {
+        memo: Some(memo.memo()),
+        ..undone(set, why)
+    }
 }
 
 /// Nothing of it stands.
