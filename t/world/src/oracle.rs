@@ -19,6 +19,7 @@ mod order;
 mod pools;
 mod preempts;
 pub mod queues;
+mod refused;
 mod replies;
 mod reserved;
 mod shrinks;
@@ -75,6 +76,7 @@ pub struct Oracle {
     ganged: gangs::Ganged,
     socketed: sockets::Socketed,
     screened: filtered::Screened,
+    refused: refused::Refused,
     silent: silence::Silent,
     charged: twice::Charged,
     terse: terse::Terse,
@@ -306,6 +308,8 @@ impl Oracle {
 
     fn fold_one(&mut self, record: &Record) {
         self.eligible.apply(record);
+        let checked = self.refused.apply(record);
+        self.check(checked);
         let urged = users::may_urge(&self.recorded, record)
             .and_then(|()| users::may_extend(&self.recorded, record));
         let checked = self.recorded.apply(record);
@@ -320,7 +324,10 @@ impl Oracle {
         // What a queue instance began without the parent it began by what it had heard before.
         let job = record.event.job;
         let is_bound = !job.is_some_and(|job| self.recorded.has_begun_below(job));
-        let queued = self.queued.apply(record);
+        let mut queued = self.queued.apply(record);
+        if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, job) {
+            queued = self.refused.found(job, submit, queued);
+        }
         let reserved = self.reserved.apply(record);
         if is_bound {
             self.check(queued);
@@ -333,6 +340,7 @@ impl Oracle {
             && !self.recorded.is_not_as_asked(job, submit)
         {
             let checked = self.screened.apply(job, submit);
+            let checked = self.refused.found(job, submit, checked);
             self.check(checked);
         }
         let checked = self.silent.apply(&self.recorded, record);
@@ -432,6 +440,7 @@ impl Oracle {
         self.ganged = gangs::Ganged::default();
         self.socketed = sockets::Socketed::default();
         self.charged = twice::Charged::default();
+        self.refused = refused::Refused::default();
         self.eligible = eligible::Eligible::default();
         for record in self.records.durable.iter() {
             for record in iter::once(&**record).chain(&record.implied()) {

@@ -31,7 +31,8 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
             // Its parent refused it, or knew it already, or its user ended it; or it had no time to hear of it.
             let ended = job.end.as_ref().map(|end| &end.exception);
             let is_said = |note: &str| {
-                note.starts_with("the parent refuses it")
+                // Under its key are other jobs; what else is refused is recorded there.
+                note.starts_with("the parent refuses it: key ")
                     || note.starts_with("it is job ")
                     || note.ends_with(", which was to grow by it, is over")
                     // Who takes no part in limits that came since: here, as at the parent.

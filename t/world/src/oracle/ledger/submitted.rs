@@ -126,7 +126,9 @@ impl Ledger {
         submit: &Submit,
         record: &Record,
     ) -> Result<(), String> {
-        let waits = !submit.spec.needs.is_empty() && submit.pass.is_none();
+        // One that is refused at a hand-over waits for nothing any more (`oracle/refused.rs`).
+        let is_handed = submit.taken_in.is_some();
+        let waits = !submit.spec.needs.is_empty() && submit.pass.is_none() && !is_handed;
         if submit.entry == Entry::Priority && waits {
             return Err(format!(
                 "job {id} was let go when it was submitted, and waits for something"
