@@ -14,6 +14,7 @@ use eddy_wire::jobspec::{
     Ask, Count, JOBSPEC_BYTES_MAX, Jobspec, MemoryNeed, Place, Sharing, parse_bytes,
 };
 use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT, URGENCY_MAX};
+use eddy_wire::shell_options;
 use eddy_wire::time::{Span, Time};
 use eddy_wire::warning::{self, LEFT, SIGNAL, Warning};
 use serde_json::Value;
@@ -162,17 +163,6 @@ pub struct Terms {
     #[arg(long)]
     pub dry_run: bool,
 }
-
-/// The shell options that are obeyed, by the first word of their keys.
-const SHELL_OPTIONS: [&str; 7] = [
-    "cpu-affinity",
-    "gpu-affinity",
-    "input",
-    "output",
-    "per-resource",
-    "rlimit",
-    "signal",
-];
 
 /// The file name that drops what is written.
 const DROPPED: &str = "none";
@@ -478,9 +468,9 @@ impl Terms {
     /// Says which of `-o` do nothing. They are not refused: scripts for Flux set what its shells alone have.
     fn unknown_options(&self) -> Option<String> {
         let keys = self.setopt.iter().map(|set| key_value(set).0);
-        let unknown = keys.filter(|key| !is_obeyed(key));
+        let unknown = keys.filter(|key| !shell_options::is_obeyed(key));
         let unknown: Vec<String> = unknown.map(|key| format!("`{}`", escaped(&key))).collect();
-        let known = SHELL_OPTIONS.join(", ");
+        let known = shell_options::OPTIONS.join(", ");
         (!unknown.is_empty()).then(|| {
             format!(
                 "eddy: -o: {} given, which does nothing here; known are {known}",
@@ -488,12 +478,6 @@ impl Terms {
             )
         })
     }
-}
-
-/// Whether a shell option of this dotted key does anything.
-fn is_obeyed(key: &str) -> bool {
-    let first = key.split('.').next();
-    first.is_some_and(|first| SHELL_OPTIONS.contains(&first))
 }
 
 /// `KEY=VALUE` with JSON or a text; `KEY` alone is 1.

@@ -9,6 +9,37 @@ use thiserror::Error;
 
 use crate::jobspec::Jobspec;
 use crate::template::{self, Names, TemplateError};
+use crate::warning;
+
+/// What tasks are bound to of the cores.
+pub const CPU_AFFINITY: &str = "cpu-affinity";
+/// What tasks are told of the GPUs.
+pub const GPU_AFFINITY: &str = "gpu-affinity";
+/// Where standard input comes from.
+pub const INPUT: &str = "input";
+/// Where output goes.
+pub const OUTPUT: &str = "output";
+/// How many tasks a node or core has.
+pub const PER_RESOURCE: &str = "per-resource";
+/// Soft limits of the tasks.
+pub const RLIMIT: &str = "rlimit";
+
+/// All options that are obeyed, by the first word of their keys and in its order.
+pub const OPTIONS: [&str; 7] = [
+    CPU_AFFINITY,
+    GPU_AFFINITY,
+    INPUT,
+    OUTPUT,
+    PER_RESOURCE,
+    RLIMIT,
+    warning::OPTION,
+];
+
+/// Whether an option of this dotted key does anything.
+pub fn is_obeyed(key: &str) -> bool {
+    let first = key.split('.').next();
+    first.is_some_and(|first| OPTIONS.contains(&first))
+}
 
 /// What tasks are bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +168,7 @@ pub fn affinity(jobspec: &Jobspec, option: &'static str) -> Result<Affinity, Opt
 /// # Errors
 /// A name or a number is none.
 pub fn rlimits(jobspec: &Jobspec) -> Result<Vec<(usize, Option<u64>)>, OptionError> {
-    let Some(option) = jobspec.shell_option("rlimit") else {
+    let Some(option) = jobspec.shell_option(RLIMIT) else {
         return Ok(Vec::new());
     };
     let given = option.as_object().ok_or(OptionError::NoLimits)?;
@@ -165,8 +196,8 @@ pub fn check(jobspec: &Jobspec) -> Result<(), OptionError> {
     if jobspec.attributes.system.shell.is_empty() {
         return Ok(());
     }
-    affinity(jobspec, "cpu-affinity")?;
-    affinity(jobspec, "gpu-affinity")?;
+    affinity(jobspec, CPU_AFFINITY)?;
+    affinity(jobspec, GPU_AFFINITY)?;
     rlimits(jobspec)?;
     for option in FILES {
         let Some(name) = jobspec.shell_option(option).and_then(Value::as_str) else {
@@ -226,6 +257,13 @@ mod tests {
             let error = told(options).expect_err("it is refused");
             assert!(error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn options_are_known_by_their_first_word() {
+        assert!(is_obeyed("rlimit.core") && is_obeyed("signal"));
+        assert!(!is_obeyed("mpi") && !is_obeyed("outputs") && !is_obeyed(""));
+        assert!(OPTIONS.is_sorted(), "they are told in this order");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use eddy_wire::services::child::PROGRAM;
 use eddy_wire::services::job::{
     JobEnd, JobSet, Submit, SubmitRequest, Submitted, Wait, WaitRequest,
 };
+use eddy_wire::shell_options;
 use eddy_wire::time::Time;
 use eddy_wire::warning;
 use serde_json::{Value, json};
@@ -167,7 +168,7 @@ impl Program {
                 ("output.stdout.type".to_owned(), inherit()),
                 ("output.stderr.type".to_owned(), inherit()),
                 // It starts others: none of them is to be bound as it is.
-                ("cpu-affinity".to_owned(), json!("off")),
+                (shell_options::CPU_AFFINITY.to_owned(), json!("off")),
             ]
             .into_iter()
             .chain(signal)

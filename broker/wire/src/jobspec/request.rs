@@ -9,18 +9,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::choice::{Choice, Tasks, choice as choice_of};
-use super::{Count, Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
-
 use crate::constraint::Constraint;
 use crate::field::Path;
 use crate::gang;
 use crate::id::JobId;
 use crate::idset::Idset;
+use crate::shell_options;
 
+use super::choice::{Choice, Tasks, choice as choice_of};
 use super::memory::{times_unit, unit_shift};
 use super::sockets::{InSockets, SocketGroup, slots_in_socket, sockets_in_slot};
 use super::unsupported::{Unsupported, unsupported};
+use super::{Count, Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
 
 /// Whether others may use what is left of a node.
 #[derive(
@@ -288,7 +288,7 @@ impl Jobspec {
         let [task] = self.tasks.as_slice() else {
             return Err(unsupported(path, Unsupported::Tasks(self.tasks.len())));
         };
-        if let Some(per) = self.shell_option("per-resource") {
+        if let Some(per) = self.shell_option(shell_options::PER_RESOURCE) {
             let kind = per
                 .get("type")
                 .and_then(|kind| kind.as_str())

@@ -15,8 +15,8 @@ use eddy_wire::fsd::{Fsd, micros_of_seconds, parse_fsd};
 use eddy_wire::hash::Hash;
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::shell::Start;
-use eddy_wire::shell_options;
 pub use eddy_wire::shell_options::Affinity;
+use eddy_wire::shell_options::{self, CPU_AFFINITY, GPU_AFFINITY};
 use eddy_wire::template::{self, Names};
 use eddy_wire::time::Span;
 use serde_json::Value;
@@ -139,8 +139,8 @@ impl Program {
             stdout,
             stderr,
             instance: instance_of(&jobspec)?,
-            affinity: affinity_of(&jobspec, "cpu-affinity")?,
-            gpu_affinity: affinity_of(&jobspec, "gpu-affinity")?,
+            affinity: affinity_of(&jobspec, CPU_AFFINITY)?,
+            gpu_affinity: affinity_of(&jobspec, GPU_AFFINITY)?,
             rlimits: limits::of_options(&jobspec)?,
             mock: mock_of(&jobspec)?,
             command,
