@@ -90,7 +90,7 @@ fn glob(pattern: &str, rule: &str) -> anyhow::Result<Vec<char>> {
 }
 
 /// Whether `name` is of the form `pattern`: `*` is anything, `?` one character.
-fn matches(pattern: &[char], name: &str) -> bool {
+pub fn matches(pattern: &[char], name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
     // The last `*` seen and where in the name it was tried from: on a mismatch
     // it takes one character more, so the work is bounded by the product.

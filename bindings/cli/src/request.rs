@@ -3,8 +3,11 @@
 //! The arithmetic of tasks, nodes and cores is the wire crate's
 //! [`Ask`](eddy_wire::jobspec::Ask); here is only how people spell it.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
+use eddy_brokerd::shell::process::limits::own_umask;
 use eddy_brokerd::users;
 use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
@@ -17,7 +20,7 @@ use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT, URGENCY_MAX};
 use eddy_wire::shell_options;
 use eddy_wire::time::{Span, Time};
 use eddy_wire::warning::{self, LEFT, SIGNAL, Warning};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::environment;
@@ -139,6 +142,10 @@ pub struct Terms {
     /// The same as --env=-GLOB
     #[arg(long, value_name = "GLOB", action = ArgAction::Append, help_heading = "Tasks")]
     pub env_remove: Vec<String>,
+    /// Change the limits that tasks have of yours (see ulimit): NAME=N or inf sets, -GLOB leaves out, GLOB takes
+    /// yours; in order, also behind commas [default: as, core, cpu, data, fsize, nofile, nproc, rss, stack]
+    #[arg(long, value_name = "RULE", value_delimiter = ',', action = ArgAction::Append, allow_hyphen_values = true, help_heading = "Tasks")]
+    pub rlimit: Vec<String>,
     /// File for standard output; {{id}}, {{name}}, {{taskid}}, {{node.name}} are replaced; none drops it
     #[arg(long, value_name = "FILE", help_heading = "Tasks")]
     pub output: Option<String>,
@@ -152,8 +159,8 @@ pub struct Terms {
     /// since files get what tasks write as it is
     #[arg(short = 'l', long, help_heading = "Tasks")]
     pub label_io: bool,
-    /// Set a shell option: cpu-affinity, gpu-affinity, input, output, per-resource, rlimit or signal, or with dots a
-    /// part of one (rlimit.core=0); VALUE is JSON or a text, 1 if not given. Others do nothing, which is said
+    /// Set a shell option: cpu-affinity, gpu-affinity, input, output, per-resource, rlimit, signal or umask, or with
+    /// dots a part of one (rlimit.core=0); VALUE is JSON or a text, 1 if not given. Others do nothing, which is said
     #[arg(short = 'o', long, value_name = "KEY[=VALUE]", action = ArgAction::Append, help_heading = "Tasks")]
     pub setopt: Vec<String>,
     /// Set an attribute, under `system.` unless it begins with `user.` or a dot; ^KEY=FILE reads JSON
@@ -423,7 +430,7 @@ impl Terms {
 
     /// `--output` and its like, then `-o` in order, which so has the last word.
     fn shell_options(&self, stdin: Stdin) -> anyhow::Result<Vec<(String, Value)>> {
-        let mut options = Vec::new();
+        let mut options = self.inherited()?;
         let mut file = |what: &str, path: &str| {
             options.push((format!("{what}.type"), "file".into()));
             options.push((format!("{what}.path"), path.into()));
@@ -463,6 +470,19 @@ impl Terms {
             eprintln!("{line}");
         }
         Ok(options)
+    }
+
+    /// What tasks have of this process: its umask and its soft limits. Another user's tasks have nothing of it.
+    fn inherited(&self) -> anyhow::Result<Vec<(String, Value)>> {
+        let (own, umask) = match self.as_user {
+            Some(_) => (BTreeMap::new(), None),
+            None => (limits::usual(), Some(own_umask())),
+        };
+        let limits = limits::apply(own, &self.rlimit)?;
+        let umask = umask.map(|umask| (shell_options::UMASK, format!("{umask:04o}").into()));
+        let limits = (!limits.is_empty()).then(|| (shell_options::RLIMIT, json!(limits)));
+        let both = umask.into_iter().chain(limits);
+        Ok(both.map(|(key, value)| (key.to_owned(), value)).collect())
     }
 
     /// Says which of `-o` do nothing. They are not refused: scripts for Flux set what its shells alone have.
@@ -507,6 +527,7 @@ fn attribute(text: &str) -> anyhow::Result<(String, Value)> {
 
 pub mod directives;
 pub mod eligible;
+mod limits;
 pub mod nested;
 mod pools;
 

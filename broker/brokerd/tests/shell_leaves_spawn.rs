@@ -252,7 +252,7 @@ fn each_task_leads_a_session_and_a_group() {
 }
 
 #[test]
-fn limits_and_processors_are_set() {
+fn limits_umask_and_processors_are_set() {
     let mut limited = command(&["/bin/sh", "-c", "ulimit -Sn; ulimit -Hn"]);
     limited.rlimits = vec![Rlimit {
         resource: libc::RLIMIT_NOFILE,
@@ -260,6 +260,9 @@ fn limits_and_processors_are_set() {
         hard: 128,
     }];
     assert_eq!(run(limited).1, "64\n128\n");
+    let mut masked = command(&["/bin/sh", "-c", "umask"]);
+    masked.umask = 0o137;
+    assert_eq!(run(masked).1, "0137\n");
     let mut bound = command(&["/bin/grep", "Cpus_allowed_list", "/proc/self/status"]);
     bound.cpus = Some([0].into_iter().collect());
     assert_eq!(run(bound).1, "Cpus_allowed_list:\t0\n");
@@ -362,7 +365,7 @@ fn a_users_process_is_born_in_his_cgroup_where_there_are_any() {
 fn a_named_file_is_the_tasks_own() {
     let place = tempfile::tempdir().unwrap();
     let mut echo = command(&["/bin/sh", "-c", "echo out; echo err >&2"]);
-    let both = stdio::open_output(place.path(), "both", OpenMode::Truncate);
+    let both = stdio::open_output(place.path(), "both", OpenMode::Truncate, 0o22);
     echo.stdout = both.unwrap().into();
     echo.stderr = echo.stdout.clone();
     let child = spawn(&echo).unwrap();

@@ -23,9 +23,11 @@ pub const OUTPUT: &str = "output";
 pub const PER_RESOURCE: &str = "per-resource";
 /// Soft limits of the tasks.
 pub const RLIMIT: &str = "rlimit";
+/// Which rights files that tasks make do not have.
+pub const UMASK: &str = "umask";
 
 /// All options that are obeyed, by the first word of their keys and in its order.
-pub const OPTIONS: [&str; 7] = [
+pub const OPTIONS: [&str; 8] = [
     CPU_AFFINITY,
     GPU_AFFINITY,
     INPUT,
@@ -33,6 +35,7 @@ pub const OPTIONS: [&str; 7] = [
     PER_RESOURCE,
     RLIMIT,
     warning::OPTION,
+    UMASK,
 ];
 
 /// Whether an option of this dotted key does anything.
@@ -71,6 +74,10 @@ pub const RLIMITS: [&str; 16] = [
     "rtprio",
     "rttime",
 ];
+/// What Flux calls `nofile`, too.
+const OFILE: &str = "ofile";
+/// The most that a umask has: what it can take away.
+const UMASK_MAX: u32 = 0o777;
 
 /// An option that cannot be obeyed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -97,6 +104,12 @@ pub enum OptionError {
     Limit {
         /// Its name.
         name: String,
+        /// What it is.
+        given: String,
+    },
+    /// `umask` is no text of octal digits.
+    #[error("shell option umask: is {given}; allowed are octal digits from 0 to 777, such as 022")]
+    Umask {
         /// What it is.
         given: String,
     },
@@ -157,7 +170,7 @@ pub fn affinity(jobspec: &Jobspec, option: &'static str) -> Result<Affinity, Opt
             Some("per-task") => Ok(Affinity::PerTask),
             Some(_) | None => Err(OptionError::Affinity {
                 option,
-                given: value.to_string().chars().take(64).collect(),
+                given: shown(&value.to_string()),
             }),
         },
     }
@@ -173,8 +186,11 @@ pub fn rlimits(jobspec: &Jobspec) -> Result<Vec<(usize, Option<u64>)>, OptionErr
     };
     let given = option.as_object().ok_or(OptionError::NoLimits)?;
     let limit = |(name, value): (&String, &Value)| {
-        let shown = |text: &str| text.chars().take(64).collect::<String>();
-        let at = RLIMITS.iter().position(|known| known == name);
+        let known = match name.as_str() {
+            OFILE => "nofile",
+            name => name,
+        };
+        let at = RLIMITS.iter().position(|limit| *limit == known);
         let at = at.ok_or_else(|| OptionError::NoLimit { name: shown(name) })?;
         match value.as_i64() {
             Some(-1) => Ok((at, None)),
@@ -188,6 +204,31 @@ pub fn rlimits(jobspec: &Jobspec) -> Result<Vec<(usize, Option<u64>)>, OptionErr
     given.iter().map(limit).collect()
 }
 
+/// The umask that a job asks for. It is a text and no number, since people read and write it in octal digits.
+///
+/// # Errors
+/// It is not of octal digits, or takes away what no file has.
+pub fn umask(jobspec: &Jobspec) -> Result<Option<u32>, OptionError> {
+    let Some(value) = jobspec.shell_option(UMASK) else {
+        return Ok(None);
+    };
+    let digits = value
+        .as_str()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let umask = digits.and_then(|text| u32::from_str_radix(text, 8).ok());
+    match umask.filter(|umask| *umask <= UMASK_MAX) {
+        Some(umask) => Ok(Some(umask)),
+        None => Err(OptionError::Umask {
+            given: shown(&value.to_string()),
+        }),
+    }
+}
+
+/// As much of what was given as one line has place for.
+fn shown(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
 /// Whether the shell can obey all that is asked of it.
 ///
 /// # Errors
@@ -199,6 +240,7 @@ pub fn check(jobspec: &Jobspec) -> Result<(), OptionError> {
     affinity(jobspec, CPU_AFFINITY)?;
     affinity(jobspec, GPU_AFFINITY)?;
     rlimits(jobspec)?;
+    umask(jobspec)?;
     for option in FILES {
         let Some(name) = jobspec.shell_option(option).and_then(Value::as_str) else {
             continue;
@@ -249,6 +291,10 @@ mod tests {
                 "rlimit.foo: is unknown; known are cpu",
             ),
             (json!({"rlimit": {"core": -2}}), "rlimit.core: is -2"),
+            (json!({"umask": 22}), "umask: is 22; allowed are octal"),
+            (json!({"umask": "28"}), "umask: is \"28\""),
+            (json!({"umask": "1000"}), "umask: is \"1000\""),
+            (json!({"umask": "+7"}), "umask: is \"+7\""),
             (path(""), "output.stdout.path: is empty"),
             (path("a{{foo}}"), "the tag \"foo\"; known are {{id}}"),
             (path("a{{"), "has {{ at byte 1 without }}"),
@@ -270,5 +316,13 @@ mod tests {
     fn limits_are_told_by_place() {
         let asked = with(json!({"rlimit": {"core": 0, "nofile": -1}}));
         assert_eq!(rlimits(&asked), Ok(vec![(4, Some(0)), (7, None)]));
+        let asked = with(json!({"rlimit": {"ofile": 9}}));
+        assert_eq!(rlimits(&asked), Ok(vec![(7, Some(9))]));
+    }
+
+    #[test]
+    fn a_umask_is_octal() {
+        assert_eq!(umask(&with(json!({}))), Ok(None));
+        assert_eq!(umask(&with(json!({"umask": "0027"}))), Ok(Some(0o27)));
     }
 }

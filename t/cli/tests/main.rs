@@ -22,6 +22,7 @@ mod hung;
 mod imports;
 mod input;
 mod leader_place;
+mod limits;
 mod listing;
 mod misnamed;
 mod nest;

@@ -160,10 +160,15 @@ fn tasks_have_the_rights_of_their_user_and_nothing_of_user_0() -> Tested {
         !shown.contains("XDG_RUNTIME_DIR"),
         "the instance's own: {shown}"
     );
-    assert_eq!(
-        site.ok(&instance, ANN, &["run", "sh", "-c", "umask"])?,
-        "0022"
-    );
+    let made = ann.home.join("masked");
+    let output = format!("--output={}", made.display());
+    let masked = ["run", "-o", "umask=027", &output, "sh", "-c", "umask"];
+    site.ok(&instance, ANN, &masked)?;
+    assert_eq!(fs::read_to_string(&made)?, "0027\n");
+    assert_eq!((mode(&made)?, fs::metadata(&made)?.uid()), (0o640, ann.uid));
+    // Who submits for another hands on nothing of his own.
+    let others = instance.ok(&["run", "--as", &ann.name, "--cwd=/", "sh", "-c", "umask"])?;
+    assert_eq!(others, "0022");
     let named = site.run(
         &instance,
         ANN,

@@ -290,6 +290,7 @@ impl Terms {
             cwd: self.cwd.or(under.cwd),
             env: joined(under.env, self.env),
             env_remove: joined(under.env_remove, self.env_remove),
+            rlimit: joined(under.rlimit, self.rlimit),
             output: self.output.or(under.output),
             error: self.error.or(under.error),
             input: self.input.or(under.input),

@@ -30,7 +30,7 @@ use crate::shell::leftover::Process;
 use crate::shell::overdue::Overdue;
 use crate::shell::procfs::MARKER_VARIABLE;
 use crate::shell::reap;
-use crate::shell::rights::{Named, Rights, Stream};
+use crate::shell::rights::{Named, Rights, Stream, UMASK};
 use crate::shell::spawn::{Child, Command, SpawnError, Spawner};
 use crate::shell::stdio::{self, FileUse, OpenMode};
 
@@ -242,7 +242,7 @@ fn command(user: u32, post: &Post, common: &Common) -> Result<Command, String> {
     let program = Own::find().map_err(said("find this program"))?.file;
     let null = stdio::null().map_err(said("open /dev/null"))?;
     let how = stdio::output_flags(OpenMode::Append);
-    let log = Named::new(&post.statedir, LOG_FILE, how, FileUse::Output)?;
+    let log = Named::new(&post.statedir, LOG_FILE, how, FileUse::Output, UMASK)?;
     let log = Arc::new(log);
     let (job, attempt) = post.job.ok_or("a rank of another user is of a job")?;
     let mut words: Vec<CString> = Vec::new();
@@ -285,5 +285,6 @@ fn command(user: u32, post: &Post, common: &Common) -> Result<Command, String> {
         stderr: Stream::Named(log),
         cpus: None,
         rlimits: common.nofile.into_iter().collect(),
+        umask: UMASK,
     })
 }

@@ -3,6 +3,7 @@
 //!
 //! Called by the start, before there is a loop.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -103,8 +104,14 @@ impl Nested {
     }
 
     /// Begins to keep the channel, as the leader of this epoch, and to ask whether the parent is there
-    /// often enough for what is to be done without it.
-    pub fn open(mut self, epoch: Epoch, config: &InstanceConfig) -> Child {
+    /// often enough for what is to be done without it. `limits` are those that this leader was started with and that
+    /// its program is to have.
+    pub fn open(
+        mut self,
+        epoch: Epoch,
+        config: &InstanceConfig,
+        limits: BTreeMap<&'static str, u64>,
+    ) -> Child {
         self.hello.leader = epoch;
         let place = self.place();
         let Kept {
@@ -113,7 +120,7 @@ impl Nested {
             begun,
             ..
         } = self.kept;
-        let program = Program::new(command, signal, &self.hello.instance, begun);
+        let program = Program::new(command, signal, &self.hello.instance, begun).limited(limits);
         let (heard, hears) = mpsc::channel(ARRIVALS_MAX);
         let of = self.kept.of;
         let alone = config.autonomous_after.filter(|_| place.name.is_some());
@@ -259,7 +266,7 @@ mod tests {
                     .collect(),
                 room: None,
                 leaving: Idset::new(),
-                within: std::collections::BTreeMap::new(),
+                within: BTreeMap::new(),
                 beside: Default::default(),
                 local: local.iter().copied().collect(),
                 path: "905".to_owned(),

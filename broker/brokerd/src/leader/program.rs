@@ -5,6 +5,7 @@
 //! sends nothing, and needs no memory of an earlier life: whether the job was
 //! submitted the journal says.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use eddy_broker::Reply;
@@ -35,6 +36,8 @@ const CODE_FAILED: i32 = 1;
 pub struct Program {
     command: Vec<String>,
     signal: Option<Value>,
+    /// Its soft limits, by name, where they are not this process's.
+    limits: BTreeMap<&'static str, u64>,
     key: Uuid,
     stage: Stage,
 }
@@ -61,9 +64,15 @@ impl Program {
         Program {
             command,
             signal,
+            limits: BTreeMap::new(),
             key: key_of(instance, begun),
             stage: Stage::Idle,
         }
+    }
+
+    /// The same with these soft limits.
+    pub fn limited(self, limits: BTreeMap<&'static str, u64>) -> Program {
+        Program { limits, ..self }
     }
 
     /// Its exit code, once it is over.
@@ -154,6 +163,10 @@ impl Program {
         let name = PathBuf::from(&self.command[0]);
         let signal = self.signal.clone();
         let signal = signal.map(|signal| (warning::OPTION.to_owned(), signal));
+        let limit = |(name, soft): (&&str, &u64)| {
+            let soft = i64::try_from(*soft).unwrap_or(-1);
+            (format!("{}.{name}", shell_options::RLIMIT), json!(soft))
+        };
         let ask = Ask {
             command: self.command.clone(),
             ranks: Some(Idset::one(0)),
@@ -172,6 +185,7 @@ impl Program {
             ]
             .into_iter()
             .chain(signal)
+            .chain(self.limits.iter().map(limit))
             .collect(),
             ..Ask::default()
         };

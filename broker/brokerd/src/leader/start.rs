@@ -60,7 +60,7 @@ use crate::journal::{
 use crate::link::DOOR_SOCKET;
 use crate::rundir::{self, Claim, RundirError};
 use crate::shell::process::inherited::duplicates;
-use crate::shell::process::limits::raise_open_files;
+use crate::shell::process::limits::{raise_open_files, spare_this_process};
 use crate::shell::spawn::Rlimit;
 use fits::fits;
 use held::{HeldError, keeps_held};
@@ -443,6 +443,7 @@ impl Prepared {
         let (inside, inner) = mpsc::unbounded_channel();
         let (arrivals, arrived) = mpsc::channel(ARRIVALS_MAX);
         let nofile = raise_open_files(None);
+        let lowered = spare_this_process();
         let tree = self.tree().map_err(io("open the door"))?;
         let nodes = self.nodes(nofile);
         let ground = self.ground(nofile)?;
@@ -469,7 +470,9 @@ impl Prepared {
         );
         let planner = Planning::new(inside.clone());
         let epoch = self.broker.epoch().next();
-        let child = self.nested.map(|nested| nested.open(epoch, config));
+        let child = self
+            .nested
+            .map(|nested| nested.open(epoch, config, lowered));
         let there = Arc::clone(&self.inventory);
         let configuring = Configuring::new(self.configuring, (there, removed), inside.clone());
         let mut filters = Filters::new(inside.clone());

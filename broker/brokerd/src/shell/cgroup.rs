@@ -5,9 +5,10 @@
 //! what a user's jobs take can be read there, and an administrator may limit or end them.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -132,7 +133,9 @@ impl Drop for Cgroups {
 }
 
 fn made(path: &Path) -> io::Result<OwnedFd> {
-    fs::create_dir_all(path)?;
+    // With a mode of its own: the umask of this process may be a job's at the moment.
+    let mut make = DirBuilder::new();
+    make.recursive(true).mode(0o755).create(path)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }

@@ -26,6 +26,7 @@ pub(super) struct Plan<'a> {
     pub rights: Option<Rights<'a>>,
     pub cpus: Option<&'a [u64]>,
     pub rlimits: &'a [Rlimit],
+    pub umask: u32,
     pub cwd: *const c_char,
     /// Descriptors that become 0, 1 and 2.
     pub stdio: [RawFd; 3],
@@ -51,6 +52,7 @@ pub(super) struct Rights<'a> {
 /// What a child needs that opens a file with the rights of its user and ends.
 pub(super) struct OpenPlan<'a> {
     pub rights: Rights<'a>,
+    pub umask: u32,
     pub path: *const c_char,
     pub flags: c_int,
     pub report: &'a Report,
@@ -129,6 +131,7 @@ unsafe fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
             let args = [0, size_of_val(cpus) as c_long, cpus.as_ptr() as c_long, 0];
             call(libc::SYS_sched_setaffinity, args).map_err(|e| (Step::Affinity, e, 0))?;
         }
+        set_umask(plan.umask);
         let cwd = [plan.cwd as c_long, 0, 0, 0];
         call(libc::SYS_chdir, cwd).map_err(|errno| (Step::Chdir, errno, 0))?;
         place_stdio(plan.stdio)?;
@@ -160,6 +163,7 @@ pub(super) unsafe fn open(plan: &OpenPlan<'_>) {
     // SAFETY: the caller's promise; the path is a C string that the plan keeps alive.
     let done = unsafe {
         take_rights(&plan.rights).and_then(|()| {
+            set_umask(plan.umask);
             let (at, mode) = (c_long::from(libc::AT_FDCWD), 0o666);
             let args = [at, plan.path as c_long, c_long::from(plan.flags), mode];
             call(libc::SYS_openat, args).map_err(|errno| (Step::Stdio, errno, 0))
@@ -175,8 +179,6 @@ pub(super) unsafe fn open(plan: &OpenPlan<'_>) {
     }
 }
 
-/// New files of a user's tasks are others' to read, unless the task says otherwise.
-const UMASK: c_long = 0o022;
 /// `KEYCTL_JOIN_SESSION_KEYRING`: a new one without a name.
 const JOIN_SESSION_KEYRING: c_long = 1;
 /// Version 3 of the kernel's capability sets, for this process: 64 bits each.
@@ -222,7 +224,6 @@ unsafe fn take_rights(rights: &Rights<'_>) -> Result<(), Failure> {
         // The administrator's keys are not the user's. Some kernels have none to give.
         let keyring = [JOIN_SESSION_KEYRING, 0, 0, 0];
         let _ = call(libc::SYS_keyctl, keyring);
-        let _ = call(libc::SYS_umask, [UMASK, 0, 0, 0]);
         if call(libc::SYS_setresuid, [keep, 0, keep, 0]).is_ok() {
             return Err((Step::Rights, libc::EPERM, 4));
         }
@@ -231,6 +232,16 @@ unsafe fn take_rights(rights: &Rights<'_>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Which rights files have not that the process makes. Always said: what it would have otherwise is what the
+/// shell has at that moment, which is another one's while the shell opens a file for him.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn set_umask(umask: u32) {
+    // SAFETY: reads a register. Fails never, and answers with the one before.
+    let _ = unsafe { call(libc::SYS_umask, [c_long::from(umask), 0, 0, 0]) };
 }
 
 /// A task must not outlive its shell unseen: the kernel kills it when the

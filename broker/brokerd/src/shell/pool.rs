@@ -335,6 +335,7 @@ mod tests {
             stderr: null.into(),
             cpus: None,
             rlimits: Vec::new(),
+            umask: 0o22,
         }
     }
 

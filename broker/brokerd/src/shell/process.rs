@@ -36,7 +36,7 @@ use eddy_wire::shell::{FromShell, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
 
 use self::inherited::Streams;
-use self::limits::raise_open_files;
+use self::limits::{own_umask, raise_open_files};
 use self::link::{Link, Outlook};
 use self::mock::Mocks;
 use self::program::Mock;
@@ -183,6 +183,7 @@ impl Shell {
             home: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             spool_bytes: args.spool_bytes,
             nofile: raise_open_files(args.nofile),
+            umask: own_umask(),
             topology: OnceCell::new(),
             spool: spool.clone(),
             children: std::path::absolute(&args.statedir)?.join(CHILDREN_DIRECTORY),

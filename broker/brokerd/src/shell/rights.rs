@@ -18,6 +18,9 @@ use crate::users::Account;
 /// user; the others may be set by whoever submits.
 const ALWAYS: [&str; 2] = ["USER", "LOGNAME"];
 
+/// New files of a user are others' to read, unless he says otherwise.
+pub const UMASK: u32 = 0o022;
+
 /// Whose rights a process is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rights {
@@ -96,6 +99,8 @@ pub struct Named {
     pub how: OFlags,
     /// What for.
     pub purpose: FileUse,
+    /// Which rights it has not where it is made.
+    pub umask: u32,
     opened: Mutex<Option<Arc<OwnedFd>>>,
 }
 
@@ -104,7 +109,13 @@ impl Named {
     ///
     /// # Errors
     /// The name holds a NUL.
-    pub fn new(cwd: &Path, name: &str, how: OFlags, purpose: FileUse) -> Result<Named, String> {
+    pub fn new(
+        cwd: &Path,
+        name: &str,
+        how: OFlags,
+        purpose: FileUse,
+        umask: u32,
+    ) -> Result<Named, String> {
         let name = if name == NONE { "/dev/null" } else { name };
         let path = cwd.join(name);
         let path = CString::new(path.as_os_str().as_bytes())
@@ -113,6 +124,7 @@ impl Named {
             path,
             how,
             purpose,
+            umask,
             opened: Mutex::new(None),
         })
     }

@@ -64,6 +64,8 @@ pub struct Command {
     pub cpus: Option<CpuSet>,
     /// Limits to set; others are those of the shell.
     pub rlimits: Vec<Rlimit>,
+    /// Which rights files that it makes have not.
+    pub umask: u32,
 }
 
 /// One resource limit, units as in setrlimit(2), `u64::MAX` for none.
@@ -297,6 +299,7 @@ impl Spawner {
         let (report, number) = (Report::default(), AtomicI32::new(-1));
         let plan = OpenPlan {
             rights: rights(account),
+            umask: named.umask,
             path: named.path.as_ptr(),
             flags: stdio::guarded(named.how).bits() as c_int,
             report: &report,
@@ -338,6 +341,7 @@ impl Spawner {
             rights: ready.account.map(rights),
             cpus: command.cpus.as_ref().map(CpuSet::words),
             rlimits: &command.rlimits,
+            umask: command.umask,
             cwd: command.cwd.as_ptr(),
             stdio: ready.stdio,
             candidates: &candidates,

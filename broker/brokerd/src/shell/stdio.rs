@@ -106,9 +106,19 @@ pub struct FileError {
 /// Opens a named output file, relative to the job's working directory, making
 /// it if needed. It is always opened to append as well, so that tasks on
 /// several nodes do not write over each other's lines. `none` is `/dev/null`.
-/// A named pipe without a reader is refused: the shell waits for nobody.
-pub fn open_output(cwd: &Path, name: &str, mode: OpenMode) -> Result<Arc<OwnedFd>, FileError> {
-    open_named(cwd, name, output_flags(mode), FileUse::Output)
+/// A named pipe without a reader is refused: the shell waits for nobody. What is made has not the rights of
+/// `umask`, which is this process's for as long: tasks are told theirs, and what else another thread may make
+/// meanwhile (directories of cgroups) has a mode of its own.
+pub fn open_output(
+    cwd: &Path,
+    name: &str,
+    mode: OpenMode,
+    umask: u32,
+) -> Result<Arc<OwnedFd>, FileError> {
+    let before = rustix::process::umask(Mode::from_raw_mode(umask));
+    let opened = open_named(cwd, name, output_flags(mode), FileUse::Output);
+    rustix::process::umask(before);
+    opened
 }
 
 /// How an output file is opened.
@@ -214,6 +224,7 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::io::{Read as _, Write as _};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_pipe_gives_its_bytes_then_its_end() {
@@ -260,7 +271,7 @@ mod tests {
     fn output_files_are_relative_to_the_job_and_keep_or_lose_what_they_had() {
         let cwd = tempfile::tempdir().unwrap();
         let write = |mode, text: &str| {
-            let fd = open_output(cwd.path(), "out", mode).unwrap();
+            let fd = open_output(cwd.path(), "out", mode, 0o27).unwrap();
             File::from(Arc::try_unwrap(fd).unwrap())
                 .write_all(text.as_bytes())
                 .unwrap();
@@ -269,6 +280,8 @@ mod tests {
         assert_eq!(write(OpenMode::Truncate, "a"), "a");
         assert_eq!(write(OpenMode::Append, "b"), "ab");
         assert_eq!(write(OpenMode::Truncate, "c"), "c");
+        let made = std::fs::metadata(cwd.path().join("out")).unwrap();
+        assert_eq!(made.permissions().mode() & 0o777, 0o640);
     }
 
     #[test]
@@ -276,7 +289,7 @@ mod tests {
         let cwd = tempfile::tempdir().unwrap();
         let path = cwd.path().join("fifo");
         rustix::fs::mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
-        let error = open_output(cwd.path(), "fifo", OpenMode::Append).unwrap_err();
+        let error = open_output(cwd.path(), "fifo", OpenMode::Append, 0o22).unwrap_err();
         assert_eq!(error.source.raw_os_error(), Some(libc::ENXIO));
         assert_eq!(error.to_string(), "cannot open fifo for output");
     }
@@ -284,7 +297,7 @@ mod tests {
     #[test]
     fn none_is_no_file() {
         let cwd = tempfile::tempdir().unwrap();
-        open_output(cwd.path(), NONE, OpenMode::Truncate).unwrap();
+        open_output(cwd.path(), NONE, OpenMode::Truncate, 0o22).unwrap();
         open_input(cwd.path(), NONE).unwrap();
         assert_eq!(std::fs::read_dir(cwd.path()).unwrap().count(), 0);
         assert!(open_input(cwd.path(), "absent").is_err());

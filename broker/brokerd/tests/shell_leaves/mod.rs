@@ -27,6 +27,7 @@ pub fn command(argv: &[&str]) -> Command {
         stderr: null.into(),
         cpus: None,
         rlimits: Vec::new(),
+        umask: 0o22,
     }
 }
 

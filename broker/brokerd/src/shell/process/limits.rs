@@ -1,11 +1,14 @@
-//! Resource limits: the shell's own, raised, and those that jobs ask for.
+//! Resource limits and the umask: those of this process, and limits that jobs ask for.
 //!
-//! Called once at the shell's start and once for each jobspec. It sets limits
+//! Called once at the start of a leader, an agent or a shell, and once for each jobspec. It sets limits
 //! of this process only.
+
+use std::collections::BTreeMap;
 
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::shell_options::{RLIMITS, rlimits};
-use rustix::process::{Resource, Rlimit as Own, getrlimit, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit as Own, getrlimit, setrlimit, umask};
 
 use super::program::Why;
 use crate::shell::spawn::Rlimit;
@@ -29,6 +32,49 @@ const LIMITS: [(Resource, u32); RLIMITS.len()] = [
     (Resource::Rtprio, libc::RLIMIT_RTPRIO),
     (Resource::Rttime, libc::RLIMIT_RTTIME),
 ];
+
+/// The limits that end a process for what it has done or grown to. A leader is not to end by what is meant for
+/// the tasks of its instance.
+const ENDING: [&str; 4] = ["as", "cpu", "data", "fsize"];
+
+/// Raises those limits of this process that would end it, as far as it may. Returns what they were, by name and as
+/// `-o rlimit` has them; those that were there already are left out.
+pub fn spare_this_process() -> BTreeMap<&'static str, u64> {
+    let mut before = BTreeMap::new();
+    for (name, (resource, _)) in RLIMITS.into_iter().zip(LIMITS) {
+        let own = getrlimit(resource);
+        let Some(soft) = own.current.filter(|_| own.current != own.maximum) else {
+            continue;
+        };
+        let raised = Own {
+            current: own.maximum,
+            maximum: own.maximum,
+        };
+        if ENDING.contains(&name) && setrlimit(resource, raised).is_ok() {
+            before.insert(name, soft);
+        }
+    }
+    before
+}
+
+/// The soft limits of this process by name, as `-o rlimit` has them: -1 is none.
+pub fn own_limits() -> BTreeMap<String, i64> {
+    let soft = |resource| match getrlimit(resource).current {
+        // What no i64 holds is no limit that anything reaches.
+        Some(soft) => i64::try_from(soft).unwrap_or(-1),
+        None => -1,
+    };
+    let own = RLIMITS.into_iter().zip(LIMITS);
+    own.map(|(name, (resource, _))| (name.to_owned(), soft(resource)))
+        .collect()
+}
+
+/// The umask of this process. There is no way to ask for it but to set another; the one meanwhile lets nobody else in.
+pub fn own_umask() -> u32 {
+    let own = umask(Mode::RWXG | Mode::RWXO);
+    umask(own);
+    own.bits()
+}
 
 /// Lets this process open as many files as it may, and returns the limit that
 /// tasks are to have: `given`, or what it was. A task with a higher one would
@@ -71,6 +117,19 @@ pub fn of_options(jobspec: &Jobspec) -> Result<Vec<Rlimit>, Why> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_would_end_a_leader_is_raised_and_told_as_it_was() {
+        let hard = getrlimit(Resource::Cpu).maximum;
+        let lowered = Own {
+            current: Some(1000),
+            maximum: hard,
+        };
+        setrlimit(Resource::Cpu, lowered).expect("it is lower");
+        assert_eq!(spare_this_process().get("cpu"), Some(&1000));
+        assert_eq!(getrlimit(Resource::Cpu).current, hard);
+        assert_eq!(spare_this_process().get("cpu"), None);
+    }
 
     #[test]
     fn limits_are_by_their_names_and_never_above_the_hard_one() {

@@ -93,6 +93,8 @@ pub struct Program {
     pub gpu_affinity: Affinity,
     /// Limits to set.
     pub rlimits: Vec<Rlimit>,
+    /// The umask, if one is said.
+    pub umask: Option<u32>,
     /// Set when no process is to be started.
     pub mock: Option<Mock>,
 }
@@ -142,6 +144,7 @@ impl Program {
             affinity: affinity_of(&jobspec, CPU_AFFINITY)?,
             gpu_affinity: affinity_of(&jobspec, GPU_AFFINITY)?,
             rlimits: limits::of_options(&jobspec)?,
+            umask: shell_options::umask(&jobspec).map_err(|error| error.to_string())?,
             mock: mock_of(&jobspec)?,
             command,
         })

@@ -74,6 +74,8 @@ pub struct Surroundings {
     pub spool_bytes: u64,
     /// The limit of open files for tasks, where the shell raised its own.
     pub nofile: Option<Rlimit>,
+    /// This process's own umask, which tasks have where nothing else is said.
+    pub umask: u32,
     /// The cores of this node, read when the first task is to be bound: a file
     /// or two for each processor. None where they are not known.
     pub topology: OnceCell<Option<Topology>>,

@@ -20,7 +20,7 @@ use super::{Live, Pipe, Source, Surroundings, Tasks, Warned};
 use crate::rundir;
 use crate::shell::affinity::{Binding, CpuSet, Topology};
 use crate::shell::process::program::{Affinity, Environment, Place, Program, Sink, Stdin, Why};
-use crate::shell::rights::{Named, Rights};
+use crate::shell::rights::{Named, Rights, UMASK};
 use crate::shell::spawn::Command;
 use crate::shell::stdio::{self, FileUse, OpenMode};
 
@@ -61,8 +61,12 @@ impl Tasks {
         live.program = Some(Arc::clone(&program));
         let argv = program.argv(start, task)?;
         let inherited = self.surroundings.inherited.as_ref();
+        let umask = program
+            .umask
+            .unwrap_or_else(|| self.surroundings.umask_of(rights));
+        let opener = Opener { rights, umask };
         let [stdin, stdout, stderr] =
-            live.streams(&program, task, rights, &self.null, inherited)?;
+            live.streams(&program, task, opener, &self.null, inherited)?;
         let mut rlimits = program.rlimits.clone();
         if let Some(nofile) = self.surroundings.nofile
             && !rlimits
@@ -83,6 +87,7 @@ impl Tasks {
             stderr,
             cpus,
             rlimits,
+            umask,
         })
     }
 
@@ -145,7 +150,22 @@ fn shares(ids: Vec<u32>, start: &Start, task: u32, affinity: Affinity) -> Vec<u3
     }
 }
 
+/// As whom a task's files are opened, and which rights those have not that are made so.
+#[derive(Clone, Copy)]
+struct Opener {
+    rights: Rights,
+    umask: u32,
+}
+
 impl Surroundings {
+    /// The umask of tasks whose jobspec says none.
+    fn umask_of(&self, rights: Rights) -> u32 {
+        match rights {
+            Rights::Kept => self.umask,
+            Rights::Of(_) => UMASK,
+        }
+    }
+
     /// Makes the state directory of an instance that is about to be started. A
     /// declared one finds what it left there; others begin anew with each attempt.
     fn statedir(
@@ -190,7 +210,7 @@ impl Live {
         &mut self,
         program: &Program,
         task: u32,
-        rights: Rights,
+        opener: Opener,
         null: &Arc<OwnedFd>,
         inherited: Inherited<'_>,
     ) -> Result<[Source; 3], Why> {
@@ -199,9 +219,9 @@ impl Live {
             return Ok(kept.clone());
         }
         // What was handed to this shell is the owner's.
-        let inherited = inherited.filter(|_| rights == Rights::Kept);
-        let stdin = self.stdin(program, task, rights, null, inherited)?;
-        let [stdout, stderr] = self.outputs(program, task, rights, inherited)?;
+        let inherited = inherited.filter(|_| opener.rights == Rights::Kept);
+        let stdin = self.stdin(program, task, opener, null, inherited)?;
+        let [stdout, stderr] = self.outputs(program, task, opener, inherited)?;
         let streams = [stdin, stdout, stderr];
         if self.start.role == Role::Leader {
             self.tasks[at].kept = Some(streams.clone());
@@ -213,7 +233,7 @@ impl Live {
         &mut self,
         program: &Program,
         task: u32,
-        rights: Rights,
+        opener: Opener,
         null: &Arc<OwnedFd>,
         inherited: Inherited<'_>,
     ) -> Result<Source, Why> {
@@ -225,18 +245,21 @@ impl Live {
                 let supply = &self.supply;
                 let input = &mut self.tasks[at].input;
                 let pipe = input.get_or_insert_with(|| supply.backlog()).open();
-                let pipe = pipe.and_then(|pipe| owned(pipe, rights));
+                let pipe = pipe.and_then(|pipe| owned(pipe, opener.rights));
                 let pipe = pipe.map_err(|error| format!("cannot make a pipe for stdin: {error}"));
                 Ok(pipe?.into())
             }
             Stdin::File(template) => {
                 let name = program.file_name(template, &self.start, task)?;
-                match rights {
+                match opener.rights {
                     Rights::Kept => {
                         let file = stdio::open_input(&program.cwd, &name).map_err(chain)?;
                         Ok(file.into())
                     }
-                    Rights::Of(_) => named(&program.cwd, &name, OFlags::RDONLY, FileUse::Input),
+                    Rights::Of(_) => {
+                        let umask = opener.umask;
+                        named(&program.cwd, &name, OFlags::RDONLY, FileUse::Input, umask)
+                    }
                 }
             }
         }
@@ -246,17 +269,17 @@ impl Live {
         &mut self,
         program: &Program,
         task: u32,
-        rights: Rights,
+        opener: Opener,
         inherited: Inherited<'_>,
     ) -> Result<[Source; 2], Why> {
         let handed = |number, option| Ok::<_, Why>(handed_on(inherited, number, option)?.into());
         let (out, stdout) = match &program.stdout {
             Sink::Inherit => (None, handed(1, "output.stdout.type")?),
-            sink => self.output(program, sink, task, rights)?,
+            sink => self.output(program, sink, task, opener)?,
         };
         let (err, stderr) = match &program.stderr {
             Sink::Inherit => (None, handed(2, "output.stderr.type")?),
-            sink => self.output(program, sink, task, rights)?,
+            sink => self.output(program, sink, task, opener)?,
         };
         let at = self.at(task);
         let own = &mut self.tasks[at];
@@ -270,11 +293,11 @@ impl Live {
         program: &Program,
         sink: &Sink,
         task: u32,
-        rights: Rights,
+        opener: Opener,
     ) -> Result<(Option<Pipe>, Source), Why> {
         let Sink::File(template) = sink else {
             let pipe = stdio::output_pipe();
-            let pipe = pipe.and_then(|(fd, task)| Ok((fd, owned(task, rights)?)));
+            let pipe = pipe.and_then(|(fd, task)| Ok((fd, owned(task, opener.rights)?)));
             let (fd, task) =
                 pipe.map_err(|error| format!("cannot make a pipe for output: {error}"))?;
             return Ok((Some(Pipe { fd, token: None }), task.into()));
@@ -289,14 +312,14 @@ impl Live {
             0 => OpenMode::Truncate,
             _ => OpenMode::Append,
         };
-        let file: Source = match rights {
+        let file: Source = match opener.rights {
             Rights::Kept => {
-                let file = stdio::open_output(&program.cwd, &name, mode);
+                let file = stdio::open_output(&program.cwd, &name, mode, opener.umask);
                 file.map_err(chain)?.into()
             }
             Rights::Of(_) => {
                 let how = stdio::output_flags(mode);
-                named(&program.cwd, &name, how, FileUse::Output)?
+                named(&program.cwd, &name, how, FileUse::Output, opener.umask)?
             }
         };
         self.files.insert(name, file.clone());
@@ -313,8 +336,8 @@ fn owned(pipe: Arc<OwnedFd>, rights: Rights) -> io::Result<Arc<OwnedFd>> {
 }
 
 /// A file that the task's own rights decide about, when it starts.
-fn named(cwd: &Path, name: &str, how: OFlags, purpose: FileUse) -> Result<Source, Why> {
-    let named = Named::new(cwd, name, how, purpose)?;
+fn named(cwd: &Path, name: &str, how: OFlags, purpose: FileUse, umask: u32) -> Result<Source, Why> {
+    let named = Named::new(cwd, name, how, purpose, umask)?;
     Ok(Source::Named(Arc::new(named)))
 }
 
