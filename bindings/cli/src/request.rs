@@ -146,7 +146,8 @@ pub struct Terms {
     /// yours; in order, also behind commas [default: as, core, cpu, data, fsize, nofile, nproc, rss, stack]
     #[arg(long, value_name = "RULE", value_delimiter = ',', action = ArgAction::Append, allow_hyphen_values = true, help_heading = "Tasks")]
     pub rlimit: Vec<String>,
-    /// File for standard output; {{id}}, {{name}}, {{taskid}}, {{node.name}} are replaced; none drops it
+    /// File for standard output; {{id}}, {{name}}, {{taskid}}, {{node.name}} are replaced, as in Slurm %j, %x, %t,
+    /// %N; none drops it
     #[arg(long, value_name = "FILE", help_heading = "Tasks")]
     pub output: Option<String>,
     /// File for standard error, likewise [default: with standard output]
@@ -431,17 +432,19 @@ impl Terms {
     /// `--output` and its like, then `-o` in order, which so has the last word.
     fn shell_options(&self, stdin: Stdin) -> anyhow::Result<Vec<(String, Value)>> {
         let mut options = self.inherited()?;
-        let mut file = |what: &str, path: &str| {
+        let mut file = |option: &str, what: &str, path: &str| -> anyhow::Result<()> {
+            let path = patterns::tags(option, path)?;
             options.push((format!("{what}.type"), "file".into()));
             options.push((format!("{what}.path"), path.into()));
+            Ok(())
         };
         let streams = [
-            ("output.stdout", &self.output),
-            ("output.stderr", &self.error),
+            ("--output", "output.stdout", &self.output),
+            ("--error", "output.stderr", &self.error),
         ];
-        for (what, path) in streams {
+        for (option, what, path) in streams {
             if let Some(path) = path {
-                file(what, path);
+                file(option, what, path)?;
             }
         }
         for (option, path) in [("--output", &self.output), ("--error", &self.error)] {
@@ -454,7 +457,7 @@ impl Terms {
             }
         }
         match (&self.input, stdin) {
-            (Some(path), _) => file("input.stdin", path),
+            (Some(path), _) => file("--input", "input.stdin", path)?,
             (None, Stdin::Attached) => {
                 options.push(("input.stdin.type".to_owned(), "service".into()));
             }
@@ -529,6 +532,7 @@ pub mod directives;
 pub mod eligible;
 mod limits;
 pub mod nested;
+mod patterns;
 mod pools;
 
 #[cfg(test)]

@@ -101,6 +101,11 @@ fn files_of_tasks_are_shell_options() {
             "stderr": {"type": "file", "path": "e"},
         })
     );
+    let slurm = system("--output=%x.%j true", "shell/options");
+    assert_eq!(slurm["output"]["stdout"]["path"], "{{name}}.{{id}}");
+    // In Flux's words it is a name like any other.
+    let flux = system("-o output.stdout.path=%j true", "shell/options");
+    assert_eq!(flux["output"]["stdout"]["path"], "%j");
     let stdin = |line: &str, stdin: Stdin| {
         let jobspec = options(line)
             .expect("options")
