@@ -4,11 +4,16 @@
 
 use eddy_client::owners::owners;
 use eddy_client::{Client, ClientError};
-use eddy_wire::plan::{Breakdown, Suppose};
+use eddy_wire::plan::{Breakdown, Suppose, Term};
 use eddy_wire::services::job::JobSet;
 use eddy_wire::services::sched::{
     Bounded, Bounds, BoundsRequest, Explain, ExplainReply, ExplainRequest,
 };
+
+/// Places behind the point that are told of a number.
+const PLACES: usize = 3;
+/// The most of a factor: what a double has.
+const PLACES_MAX: usize = 17;
 
 /// Those of `jobs` that wait for resources, or all of this instance that do; in the order of
 /// their turn, instance by instance.
@@ -79,14 +84,9 @@ pub async fn bounds(
 
 /// What a turn comes from, in one line.
 pub fn turn(priority: &Breakdown) -> String {
-    let term = |term: &eddy_wire::plan::Term| match term.weight == 1.0 {
+    let term = |term: &Term| match term.weight == 1.0 {
         true => format!("{} {}", term.name, number(term.factor)),
-        false => format!(
-            "{} {} x {}",
-            term.name,
-            number(term.factor),
-            number(term.weight)
-        ),
+        false => format!("{} {} x {}", term.name, factor(term), number(term.weight)),
     };
     let terms: Vec<String> = priority.terms.iter().map(term).collect();
     let value = number(priority.value);
@@ -98,7 +98,26 @@ pub fn turn(priority: &Breakdown) -> String {
 
 /// A number with at most three places behind the point.
 pub fn number(value: f64) -> String {
-    let text = format!("{value:.3}");
+    rounded(value, PLACES)
+}
+
+/// A factor with as many places as it takes that times its weight it is what is told of both: 0.3333333 of a
+/// weight of 100000, where 0.333 would be 33 less.
+pub fn factor(term: &Term) -> String {
+    let told = number(term.contribution);
+    let mut texts = (PLACES..=PLACES_MAX).map(|places| rounded(term.factor, places));
+    let adds_up = |text: &String| {
+        let factor = text.parse::<f64>();
+        factor.is_ok_and(|factor| number(factor * term.weight) == told)
+    };
+    // One of which the contribution is no product is told as exactly as it is known.
+    texts
+        .find(adds_up)
+        .unwrap_or_else(|| term.factor.to_string())
+}
+
+fn rounded(value: f64, places: usize) -> String {
+    let text = format!("{value:.places$}");
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
@@ -107,14 +126,29 @@ pub fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use eddy_wire::plan::Term;
-
     use super::*;
 
     #[test]
     fn numbers_have_no_more_places_than_they_need() {
         let shown = [16.0, 0.25, 1.0 / 3.0, 1e6, -0.5].map(number);
         assert_eq!(shown, ["16", "0.25", "0.333", "1000000", "-0.5"]);
+    }
+
+    #[test]
+    fn a_factor_is_told_so_that_its_product_is_what_is_told() {
+        let shown = |value: f64, weight: f64| {
+            factor(&Term {
+                name: "age".to_owned(),
+                factor: value,
+                weight,
+                contribution: value * weight,
+            })
+        };
+        assert_eq!(shown(0.5, 100_000.0), "0.5");
+        assert_eq!(shown(1.0 / 3.0, 1.0), "0.333");
+        assert_eq!(shown(1.0 / 3.0, 100_000.0), "0.33333333");
+        assert_eq!(shown(2.0 / 3.0, -1000.0), "0.666667");
+        assert_eq!(shown(0.0, 100_000.0), "0");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::services::sched::ExplainReply;
 use serde_json::{Value, json};
 
-use crate::explained::{explained, number};
+use crate::explained::{explained, factor, number};
 use crate::ids::{self, Spelling};
 use crate::listing::{Filter, Question};
 use crate::names::Users;
@@ -56,7 +56,7 @@ impl Told {
         let sum = number(term.contribution);
         match self {
             Told::Sum => sum,
-            Told::Product => format!("{}x{}={sum}", number(term.factor), number(term.weight)),
+            Told::Product => format!("{}x{}={sum}", factor(term), number(term.weight)),
         }
     }
 }
