@@ -6,6 +6,8 @@
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 
+use crate::when;
+
 /// The exit code of a command that fails.
 pub const FAILED: u8 = 1;
 /// The exit code of a command whose reader went away: 128 + SIGPIPE.
@@ -40,7 +42,7 @@ pub fn failed(verb: &str, error: &anyhow::Error) -> ExitCode {
     if is_reader_gone(error) {
         return ExitCode::from(READER_GONE);
     }
-    eprintln!("{verb}: {}", one_line(&format!("{error:#}")));
+    eprintln!("{verb}: {}", one_line(&when::here(&format!("{error:#}"))));
     ExitCode::from(FAILED)
 }
 

@@ -212,8 +212,8 @@ impl Global {
         Ok((global, ids))
     }
 
-    /// What an instance says, with the way to it in the commands that it names: typed as they stand they reach it. A
-    /// begin time is as on the wall here: an instance knows no zone.
+    /// What an instance says, with the way to it in the commands that it names: typed as they stand they reach it.
+    /// Begin times and ends of periods are as on the wall here: an instance knows no zone.
     pub fn hinted(&self, text: &str) -> String {
         let path = self.within.as_deref();
         self.hinted_in(text, path.and_then(|path| path.strip_prefix(BY_NUMBER)))

@@ -170,23 +170,27 @@ pub fn local(time: Time) -> String {
     }
 }
 
-/// Before an instant in what an instance says.
-const BEGINS: &str = "its begin time ";
+/// What stands before an instant in what an instance says, and what in turn before that: a begin time, and the end of
+/// the period that a limit is of.
+const BEFORE: [(&str, &str); 2] = [("", "its begin time "), ("limit `", " until ")];
 
-/// The same text, with a begin time as [`local`] has it. Other instants may be the words of a person, and stay.
+/// The same text, with these instants as [`local`] has them. Others may be the words of a person, and stay.
 pub fn here(text: &str) -> String {
-    let Some((before, rest)) = text.split_once(BEGINS) else {
-        return text.to_owned();
-    };
-    let (instant, after) =
-        rest.split_at(rest.find(|end| " ,;)".contains(end)).unwrap_or(rest.len()));
-    match instant.parse::<Timestamp>() {
-        Ok(stamp) => format!(
-            "{before}{BEGINS}{}{after}",
-            local(Time(stamp.as_microsecond()))
-        ),
-        Err(_) => text.to_owned(),
-    }
+    let begun = text.to_owned();
+    BEFORE.iter().fold(begun, |text, (first, then)| {
+        shown_here(&text, first, then).unwrap_or(text)
+    })
+}
+
+/// The same with the instant behind both; none if there is none.
+fn shown_here(text: &str, first: &str, then: &str) -> Option<String> {
+    let begins = text.find(first)?;
+    let at = begins + text[begins..].find(then)? + then.len();
+    let (before, rest) = text.split_at(at);
+    let (instant, after) = rest.split_at(rest.find('Z')? + 1);
+    let stamp: Timestamp = instant.parse().ok()?;
+    let shown = local(Time(stamp.as_microsecond()));
+    Some(format!("{before}{shown}{after}"))
 }
 
 /// A length of time rounded for reading: `1.234s`, `2.5m`, `3.125h`.
@@ -307,14 +311,22 @@ mod tests {
     }
 
     #[test]
-    fn a_begin_time_is_as_on_the_wall_here() {
+    fn begin_times_and_ends_of_periods_are_as_on_the_wall_here() {
         let at = "2025-11-21T01:53:20Z";
         let shown = local(Time(1_763_690_000_000_000));
         assert_eq!(
             here(&format!("waits for its begin time {at}, job f3 over")),
             format!("waits for its begin time {shown}, job f3 over")
         );
-        let said = format!("is down: back at {at}");
+        assert_eq!(
+            here(&format!(
+                "limit `budget` of user ann is 5 s until {at}, 1 of them carried over: 5 s are taken"
+            )),
+            format!(
+                "limit `budget` of user ann is 5 s until {shown}, 1 of them carried over: 5 s are taken"
+            )
+        );
+        let said = format!("is down until {at}: back at {at}");
         assert_eq!(here(&said), said);
         assert_eq!(
             here("waits for its begin time soon"),
