@@ -111,7 +111,31 @@ fn a_bad_working_directory_is_named() {
 }
 
 #[test]
-fn the_path_of_the_job_is_searched_as_execvp_does() {
+fn a_directory_of_the_path_that_may_not_be_looked_into_hides_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let locked = place.path().join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::write(locked.join("there"), "").unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let missing = |program: &str| {
+        let mut command = command(&[program]);
+        command.env = vec![CString::new(format!("PATH={}:/bin", locked.display())).unwrap()];
+        // User 0 may look into everything.
+        if rustix::process::geteuid().is_root() {
+            command.rights = Rights::Of(NOBODY);
+        }
+        errno(spawn(&command))
+    };
+    assert_eq!(missing("there"), libc::ENOENT);
+    // What is named itself was looked for nowhere else.
+    let named = locked.join("there");
+    assert_eq!(missing(named.to_str().unwrap()), libc::EACCES);
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn the_path_of_the_job_is_searched_as_a_shell_does() {
     let place = tempfile::tempdir().unwrap();
     let program = |directory: &str, text: &str, mode: u32| {
         let path = place.path().join(directory).join("tool");

@@ -32,6 +32,7 @@ pub(super) struct Plan<'a> {
     pub stdio: [RawFd; 3],
     /// Paths to try in turn.
     pub candidates: &'a [*const c_char],
+    pub search: Search,
     pub argv: *const *const c_char,
     /// `/bin/sh`, an empty place for the path, the arguments, null.
     pub script: *mut *const c_char,
@@ -39,6 +40,15 @@ pub(super) struct Plan<'a> {
     /// Clock ticks per second.
     pub ticks: u64,
     pub report: &'a Report,
+}
+
+/// Where the paths to try come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Search {
+    /// The program has a slash: it is the one path.
+    Named,
+    /// It is looked for in the directories of PATH.
+    Path,
 }
 
 /// Rights that a child takes for good.
@@ -320,7 +330,9 @@ unsafe fn place_stdio(mut stdio: [RawFd; 3]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tries the candidates as execvp(3) does and returns the error that it would.
+/// Tries the candidates as execvp(3) does and returns the error that a shell would tell: that a program may not be
+/// executed is so only of one that was found. execvp(3) says it also where a directory may not be looked into, and
+/// whoever has one of those in his PATH would never be told that a program is not there.
 ///
 /// # Safety
 /// As [`run`].
@@ -330,12 +342,32 @@ unsafe fn exec(plan: &Plan<'_>) -> c_int {
         // SAFETY: path, argv and envp are C strings and arrays ending in null.
         let errno = unsafe { exec_one(plan, *path) };
         match errno {
-            libc::EACCES => answer = libc::EACCES,
+            // SAFETY: as above.
+            libc::EACCES if plan.search == Search::Named || unsafe { is_there(*path) } => {
+                answer = libc::EACCES;
+            }
+            libc::EACCES => {}
             libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT => {}
             other => return other,
         }
     }
     answer
+}
+
+/// Whether there is a file of that name, as far as this process may know.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn is_there(path: *const c_char) -> bool {
+    let at = c_long::from(libc::AT_FDCWD);
+    // SAFETY: path is a C string.
+    unsafe {
+        call(
+            libc::SYS_faccessat,
+            [at, path as c_long, libc::F_OK.into(), 0],
+        )
+    }
+    .is_ok()
 }
 
 /// # Safety

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::affinity::CpuSet;
 use super::cgroup::Cgroups;
-use super::child::{self, OpenPlan, Plan, Report};
+use super::child::{self, OpenPlan, Plan, Report, Search};
 use super::clone::{self, Entry, Stack, Start};
 use super::overdue::{Lateness, Overdue, START_MAX};
 use super::rights::{Rights, Stream, with_identity};
@@ -345,6 +345,7 @@ impl Spawner {
             cwd: command.cwd.as_ptr(),
             stdio: ready.stdio,
             candidates: &candidates,
+            search: search(command),
             argv: argv.as_ptr(),
             script: script.as_mut_ptr(),
             envp: envp.as_ptr(),
@@ -495,6 +496,15 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
         .collect()
 }
 
+/// Whether the program is looked for.
+fn search(command: &Command) -> Search {
+    let program = command.argv.first();
+    match program.is_some_and(|program| program.to_bytes().contains(&b'/')) {
+        true => Search::Named,
+        false => Search::Path,
+    }
+}
+
 /// The paths to try, as execvp(3): the program itself if it has a slash, else
 /// each directory of the job's PATH, an empty one meaning the working directory.
 fn candidates(command: &Command, env: &[CString]) -> Vec<CString> {
@@ -505,7 +515,7 @@ fn candidates(command: &Command, env: &[CString]) -> Vec<CString> {
     if name.is_empty() {
         return Vec::new();
     }
-    if name.contains(&b'/') {
+    if search(command) == Search::Named {
         return vec![program.clone()];
     }
     let path = env
