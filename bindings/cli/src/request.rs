@@ -153,6 +153,9 @@ pub struct Terms {
     /// File for standard error, likewise [default: with standard output]
     #[arg(long, value_name = "FILE", help_heading = "Tasks")]
     pub error: Option<String>,
+    /// Begin files of output anew with each attempt of a job, or write behind what they hold [default: truncate]
+    #[arg(long, value_name = "MODE", value_parser = ["append", "truncate"], help_heading = "Tasks")]
+    pub open_mode: Option<String>,
     /// File for standard input; none is an empty one
     #[arg(long, value_name = "FILE", help_heading = "Tasks")]
     pub input: Option<String>,
@@ -432,6 +435,8 @@ impl Terms {
     /// `--output` and its like, then `-o` in order, which so has the last word.
     fn shell_options(&self, stdin: Stdin) -> anyhow::Result<Vec<(String, Value)>> {
         let mut options = self.inherited()?;
+        let mode = self.open_mode.as_deref();
+        options.extend(mode.map(|mode| ("output.mode".to_owned(), mode.into())));
         let mut file = |option: &str, what: &str, path: &str| -> anyhow::Result<()> {
             let path = patterns::tags(option, path)?;
             options.push((format!("{what}.type"), "file".into()));

@@ -55,6 +55,15 @@ pub enum Affinity {
     Off,
 }
 
+/// What becomes of what an output file holds already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputMode {
+    /// Each attempt begins it anew.
+    Truncate,
+    /// Each attempt writes behind it.
+    Append,
+}
+
 /// The limits that `-o rlimit` may name, as in `ulimit` and in Flux.
 pub const RLIMITS: [&str; 16] = [
     "cpu",
@@ -104,6 +113,12 @@ pub enum OptionError {
     Limit {
         /// Its name.
         name: String,
+        /// What it is.
+        given: String,
+    },
+    /// `output.mode` is none of the two.
+    #[error("shell option output.mode: is {given}; allowed are truncate and append")]
+    OutputMode {
         /// What it is.
         given: String,
     },
@@ -224,6 +239,23 @@ pub fn umask(jobspec: &Jobspec) -> Result<Option<u32>, OptionError> {
     }
 }
 
+/// What `output.mode` says; as in Flux, output files begin anew where nothing is said.
+///
+/// # Errors
+/// It is none of the two.
+pub fn output_mode(jobspec: &Jobspec) -> Result<OutputMode, OptionError> {
+    let Some(value) = jobspec.shell_option("output.mode") else {
+        return Ok(OutputMode::Truncate);
+    };
+    match value.as_str() {
+        Some("truncate") => Ok(OutputMode::Truncate),
+        Some("append") => Ok(OutputMode::Append),
+        Some(_) | None => Err(OptionError::OutputMode {
+            given: shown(&value.to_string()),
+        }),
+    }
+}
+
 /// As much of what was given as one line has place for.
 fn shown(text: &str) -> String {
     text.chars().take(64).collect()
@@ -241,6 +273,7 @@ pub fn check(jobspec: &Jobspec) -> Result<(), OptionError> {
     affinity(jobspec, GPU_AFFINITY)?;
     rlimits(jobspec)?;
     umask(jobspec)?;
+    output_mode(jobspec)?;
     for option in FILES {
         let Some(name) = jobspec.shell_option(option).and_then(Value::as_str) else {
             continue;
@@ -291,6 +324,10 @@ mod tests {
                 "rlimit.foo: is unknown; known are cpu",
             ),
             (json!({"rlimit": {"core": -2}}), "rlimit.core: is -2"),
+            (
+                json!({"output": {"mode": "a"}}),
+                "output.mode: is \"a\"; allowed are truncate and append",
+            ),
             (json!({"umask": 22}), "umask: is 22; allowed are octal"),
             (json!({"umask": "28"}), "umask: is \"28\""),
             (json!({"umask": "1000"}), "umask: is \"1000\""),

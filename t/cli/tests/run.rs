@@ -188,6 +188,40 @@ fn files_take_output_and_give_input() -> Tested {
 }
 
 #[test]
+fn a_file_of_output_keeps_what_an_earlier_attempt_wrote_if_that_is_asked_for() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    for (option, kept) in [
+        (&["--open-mode=append"][..], "1\n2\n"),
+        (&["-o", "output.mode=append"], "1\n2\n"),
+        (&["--open-mode=truncate"], "2\n"),
+        (&[], "2\n"),
+    ] {
+        let mut said = instance.place.fifo("said")?;
+        // It says so once its line is in the file.
+        let script = format!(
+            "echo $EDDY_JOB_ATTEMPT; test $EDDY_JOB_ATTEMPT = 2 || {{ echo so >{}; exec sleep 1000; }}",
+            said.path().display()
+        );
+        let words = [option, &["--output=tries", "sh", "-c", &script]].concat();
+        let job = instance.submit(&words)?;
+        said.line()?;
+        instance.ok(&["job", "requeue", &job])?;
+        assert_eq!(instance.code(&job)?, 0);
+        let tries = instance.place.join("tries");
+        assert_eq!(fs::read_to_string(&tries)?, kept, "{option:?}");
+        fs::remove_file(tries)?;
+        fs::remove_file(said.path())?;
+    }
+    let wrong = instance.run(&["submit", "-o", "output.mode=a", "true"])?;
+    let line = wrong.refusal()?;
+    assert!(
+        line.contains("output.mode: is \"a\"; allowed are truncate and append"),
+        "{line}"
+    );
+    Ok(())
+}
+
+#[test]
 fn attach_shows_the_output_from_its_beginning_during_and_after() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;
     let mut gate = instance.place.fifo("gate")?;

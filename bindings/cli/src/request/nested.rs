@@ -293,6 +293,7 @@ impl Terms {
             rlimit: joined(under.rlimit, self.rlimit),
             output: self.output.or(under.output),
             error: self.error.or(under.error),
+            open_mode: self.open_mode.or(under.open_mode),
             input: self.input.or(under.input),
             label_io: self.label_io || under.label_io,
             setopt: joined(under.setopt, self.setopt),
@@ -325,6 +326,20 @@ mod tests {
         );
         assert_eq!(both.terms.env, ["A=1", "A=2"]);
         assert_eq!(both.terms.job_name.as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn how_files_are_opened_is_one_option_wherever_it_is_said() {
+        let under = InstanceOptions::of_script("# eddy: --open-mode=append\n").expect("directives");
+        let mode = |line: &str| {
+            let both = options(line).over(under.clone());
+            let jobspec = both.jobspec(&Program::None, Stdin::Empty);
+            let jobspec = jobspec.expect("a jobspec");
+            jobspec.shell_option("output.mode").cloned()
+        };
+        assert_eq!(mode("-n1"), Some(json!("append")));
+        assert_eq!(mode("--open-mode=truncate"), Some(json!("truncate")));
+        assert_eq!(mode("-o output.mode=truncate"), Some(json!("truncate")));
     }
 
     #[test]

@@ -15,8 +15,8 @@ use eddy_wire::fsd::{Fsd, micros_of_seconds, parse_fsd};
 use eddy_wire::hash::Hash;
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::shell::Start;
-pub use eddy_wire::shell_options::Affinity;
 use eddy_wire::shell_options::{self, CPU_AFFINITY, GPU_AFFINITY};
+pub use eddy_wire::shell_options::{Affinity, OutputMode};
 use eddy_wire::template::{self, Names};
 use eddy_wire::time::Span;
 use serde_json::Value;
@@ -85,6 +85,8 @@ pub struct Program {
     pub stdout: Sink,
     /// Standard error.
     pub stderr: Sink,
+    /// Whether output files begin anew.
+    pub output_mode: OutputMode,
     /// The name of the declared instance that it leads.
     pub instance: Option<String>,
     /// Binding to cores.
@@ -140,6 +142,7 @@ impl Program {
             stdin: stdin_of(&jobspec, path("input.stdin.path")),
             stdout,
             stderr,
+            output_mode: shell_options::output_mode(&jobspec).map_err(|error| error.to_string())?,
             instance: instance_of(&jobspec)?,
             affinity: affinity_of(&jobspec, CPU_AFFINITY)?,
             gpu_affinity: affinity_of(&jobspec, GPU_AFFINITY)?,

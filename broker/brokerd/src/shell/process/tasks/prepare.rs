@@ -19,7 +19,9 @@ use rustix::fs::OFlags;
 use super::{Live, Pipe, Source, Surroundings, Tasks, Warned};
 use crate::rundir;
 use crate::shell::affinity::{Binding, CpuSet, Topology};
-use crate::shell::process::program::{Affinity, Environment, Place, Program, Sink, Stdin, Why};
+use crate::shell::process::program::{
+    Affinity, Environment, OutputMode, Place, Program, Sink, Stdin, Why,
+};
 use crate::shell::rights::{Named, Rights, UMASK};
 use crate::shell::spawn::Command;
 use crate::shell::stdio::{self, FileUse, OpenMode};
@@ -308,9 +310,9 @@ impl Live {
         }
         // Only one rank begins the file anew, or ranks would take away what
         // others wrote.
-        let mode = match self.start.node_index {
-            0 => OpenMode::Truncate,
-            _ => OpenMode::Append,
+        let mode = match (self.start.node_index, program.output_mode) {
+            (0, OutputMode::Truncate) => OpenMode::Truncate,
+            (_, OutputMode::Truncate | OutputMode::Append) => OpenMode::Append,
         };
         let file: Source = match opener.rights {
             Rights::Kept => {
