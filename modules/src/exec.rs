@@ -121,7 +121,7 @@ impl Module for Exec {
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {
             Input::Request(request) => {
-                if let Err(refusal) = self.kill(request, out) {
+                if let Err(refusal) = self.kill(now, request, out) {
                     out.refuse(request.caller, &refusal);
                 }
             }

@@ -13,7 +13,7 @@ use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::Time;
 
 use super::Exec;
-use super::kill::{OTHERS, SIGCONT, SUSPENDED, refuse, unheard};
+use super::kill::{OTHERS, SIGCONT, SUSPENDED, note, refuse, unheard};
 
 /// One of them.
 pub(super) struct Away {
@@ -68,7 +68,7 @@ impl Exec {
     pub(super) fn kill_away(
         &self,
         (first, last): (JobId, JobId),
-        (request, signal): (&Request, i32),
+        (now, request, signal): (Time, &Request, i32),
         changed: &mut Changed,
         out: &mut Outbox,
     ) {
@@ -87,6 +87,9 @@ impl Exec {
                 let why = format!("queue instance {} is not reached", away.to);
                 refuse(changed, *id, &why);
             } else {
+                if let Some(user) = user {
+                    note(now, (*id, user), (request, signal), out);
+                }
                 out.notice(Notice::Signal(*id, signal));
                 changed.count += 1;
             }

@@ -1,12 +1,15 @@
-//! `job.kill`: a signal to the tasks of jobs, or to the program of an instance, which changes no record.
+//! `job.kill`: a signal to the tasks of jobs, or to the program of an instance. It changes nothing that is recorded;
+//! that somebody else than the job's user sent it is a memo of the job.
 
 use eddy_broker::{Notice, Outbox, Request, Sender};
 use eddy_wire::error::Refusal;
-use eddy_wire::event::Submit;
+use eddy_wire::event::{Kind, Submit};
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::jobspec::Work;
 use eddy_wire::services::child::PROGRAM;
-use eddy_wire::services::job::{Changed, KillRequest, REFUSED_MAX};
+use eddy_wire::services::job::{Changed, KillRequest, REFUSED_MAX, SIGNALLED};
+use eddy_wire::time::Time;
+use serde_json::{Map, json};
 
 use super::Exec;
 use crate::named;
@@ -22,7 +25,12 @@ const GROUND: &str = "it holds nodes for an instance and has no tasks";
 pub(super) const SUSPENDED: &str = "it is suspended; `resume` lets it go on";
 
 impl Exec {
-    pub(super) fn kill(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+    pub(super) fn kill(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
         let body: KillRequest = request.parse()?;
         if !(1..=64).contains(&body.signal) {
             let text = format!("signal: {} given, allowed are 1 to 64", body.signal);
@@ -51,15 +59,16 @@ impl Exec {
                     changed.spared.push((*id, name.to_owned()));
                 } else if let Some(why) = unheard(&run.submit) {
                     refuse(&mut changed, *id, why);
-                } else if run.is_of_instance() {
-                    out.notice(Notice::Signal(*id, body.signal));
-                    changed.count += 1;
                 } else {
-                    run.signal(body.signal, &self.shells, out);
+                    note(now, (*id, run.submit.user), (request, body.signal), out);
+                    match run.is_of_instance() {
+                        true => out.notice(Notice::Signal(*id, body.signal)),
+                        false => run.signal(body.signal, &self.shells, out),
+                    }
                     changed.count += 1;
                 }
             }
-            let told = (request, body.signal);
+            let told = (now, request, body.signal);
             self.kill_away((*first, *last), told, &mut changed, out);
         }
         out.reply(request.caller, &changed);
@@ -112,6 +121,24 @@ impl Exec {
             Some(submit) if !request.sender().may_act_for(submit.user) => OTHERS,
             _ => "it is not running",
         }
+    }
+}
+
+/// Records that somebody else sends a job a signal, before that is sent: what comes of it may be the end of the job,
+/// and its log would not say by whom. What its user sends is his own affair, and programs do that all the time.
+pub(super) fn note(
+    now: Time,
+    (job, user): (JobId, u32),
+    (request, signal): (&Request, i32),
+    out: &mut Outbox,
+) {
+    if request.uid != user {
+        let said = json!({ "signum": signal, "userid": request.uid });
+        out.append(
+            now,
+            job,
+            Kind::Memo(Map::from_iter([(SIGNALLED.to_owned(), said)])),
+        );
     }
 }
 

@@ -104,3 +104,27 @@ fn who_submits_for_another_or_ends_anothers_job_is_told_of() -> Tested {
     assert!(table.contains("(job of "), "{table}");
     Ok(())
 }
+
+#[test]
+fn a_signal_to_anothers_job_is_told_and_ones_own_is_not() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = Site::configured("", &["--cores=2"])?;
+    let sleep = ["submit", "--wait-event=start", "sleep", "1000"];
+    let job = site.ok(&instance, 0, &sleep)?;
+    site.ok(&instance, 0, &["job", "kill", "-s", "WINCH", &job])?;
+    instance.ok(&["job", "kill", "-s", "WINCH", &job])?;
+    let ann = &site.users[0];
+    let what = "signal WINCH sent".to_owned();
+    assert_eq!(told(&instance, "memo")?, [(json!(0), what)]);
+    let table = instance.ok(&["audit", "-n", "--event", "memo"])?;
+    assert!(
+        table.ends_with(&format!("signal WINCH sent (job of {})", ann.name)),
+        "{table}"
+    );
+    let log = site.ok(&instance, 0, &["job", "eventlog", &job])?;
+    assert_eq!(log.matches("signum").count(), 1, "{log}");
+    instance.ok(&["cancel", &job])?;
+    Ok(())
+}

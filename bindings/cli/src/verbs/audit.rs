@@ -24,8 +24,8 @@ use words::{Before, Begun};
 ///
 /// From the records of the instance: accounts, queues turned on and off, nodes added, removed, taken out of service,
 /// put back and declared dead, policies and values that were set, who shut it down, and what users did to jobs:
-/// submissions for others, urgency, changes, suspensions, exceptions such as cancel. Jobs whose history was forgotten
-/// are not told of. Reads all records since the time that is given, so give
+/// submissions for others, urgency, changes, suspensions, exceptions such as cancel, signals to jobs of others. Jobs
+/// whose history was forgotten are not told of. Reads all records since the time that is given, so give
 /// one where there is a long history.
 #[derive(clap::Args)]
 #[command(after_long_help = FIELDS)]
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
     /// Only these: account, queue, reservation, drain, undrain, shell-lost (dead), memo (configuration, policy,
-    /// shutdown), put, submit, urgency, exception, ...
+    /// shutdown, signal), put, submit, urgency, exception, ...
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     event: Vec<String>,
     /// No heading
@@ -80,6 +80,7 @@ const OF_JOBS: &[&str] = &[
     "jobspec-update",
     "suspend",
     "resume",
+    "memo",
 ];
 
 /// What memos say that are of no deed: other records of the same commit tell it.
@@ -171,7 +172,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let user = args.user.as_ref().map(|user| users.number(user));
     let user = user.transpose()?;
     let since = args.since.as_deref().map(when::since).transpose()?;
-    let known = || OWN.iter().chain(OF_JOBS);
+    let of_jobs = OF_JOBS.iter().filter(|event| !OWN.contains(event));
+    let known = || OWN.iter().chain(of_jobs.clone());
     if let Some(event) = args
         .event
         .iter()

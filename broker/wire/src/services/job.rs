@@ -326,6 +326,9 @@ pub struct KillRequest {
     pub signal: i32,
 }
 
+/// The key of a memo of a job that says which signal (`signum`) somebody else than its user (`userid`) sent its tasks.
+pub const SIGNALLED: &str = "signal";
+
 /// What [`Update`] asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

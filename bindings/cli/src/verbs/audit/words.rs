@@ -10,12 +10,13 @@ use eddy_wire::event::Basis;
 use eddy_wire::fsd::micros_of_seconds;
 use eddy_wire::idset::Idset;
 use eddy_wire::services::instance::SHUTDOWN;
-use eddy_wire::services::job::URGENCY_MAX;
+use eddy_wire::services::job::{SIGNALLED, URGENCY_MAX};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update::{DURATION, NAME};
 use serde_json::Value;
 
 use crate::names::Users;
+use crate::signals;
 use crate::when;
 
 /// The memo of a configuration that was changed.
@@ -238,6 +239,13 @@ fn memo(context: &Value) -> String {
     if let Some(asked) = context.get(SHUTDOWN) {
         return because("shut down".to_owned(), &asked["note"]);
     }
+    if let Some(sent) = context.get(SIGNALLED) {
+        let number = sent["signum"].as_i64().and_then(|n| i32::try_from(n).ok());
+        return match number.and_then(signals::named) {
+            Some(name) => format!("signal {name} sent"),
+            None => format!("signal {} sent", sent["signum"]),
+        };
+    }
     if let Some(change) = context.get(CONFIGURATION) {
         let lines = ["changed", "restart"].into_iter();
         let lines = lines.flat_map(|key| change[key].as_array().into_iter().flatten());
@@ -325,6 +333,16 @@ mod tests {
                 "memo",
                 json!({"shutdown": {"userid": 0, "note": "fire"}}),
                 "shut down: fire",
+            ),
+            (
+                "memo",
+                json!({"signal": {"userid": 0, "signum": 10}}),
+                "signal USR1 sent",
+            ),
+            (
+                "memo",
+                json!({"signal": {"userid": 0, "signum": 40}}),
+                "signal 40 sent",
             ),
             (
                 "submit",
