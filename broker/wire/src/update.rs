@@ -28,6 +28,11 @@ pub const QOS: &str = "attributes.system.qos";
 /// The key of a time limit, in seconds; 0 is none.
 pub const DURATION: &str = "attributes.system.duration";
 
+/// The key of asking for no time limit at all, beside one of 0.
+pub const UNLIMITED: &str = "attributes.system.unlimited";
+/// The same in a jobspec.
+const NO_LIMIT: &str = "unlimited";
+
 /// The key of a queue.
 pub const QUEUE: &str = "attributes.system.queue";
 
@@ -84,8 +89,10 @@ impl Terms {
 pub enum Limit {
     /// This one.
     To(Span),
-    /// None.
+    /// None is asked for, in whose place a default is put.
     Without,
+    /// None at all, which is asked for: no default is put in its place.
+    Unlimited,
 }
 
 impl Limit {
@@ -97,11 +104,21 @@ impl Limit {
         }
     }
 
+    /// What a jobspec asks for.
+    pub fn of_spec(spec: &Spec) -> Limit {
+        let other = &spec.jobspec.attributes.system.other;
+        let is_unlimited = other.get(NO_LIMIT).and_then(Value::as_bool) == Some(true);
+        match Limit::of(spec.request.duration.map(Span)) {
+            Limit::Without if is_unlimited => Limit::Unlimited,
+            limit => limit,
+        }
+    }
+
     /// How long, if there is an end.
     pub fn span(self) -> Option<Span> {
         match self {
             Limit::To(span) => Some(span),
-            Limit::Without => None,
+            Limit::Without | Limit::Unlimited => None,
         }
     }
 }
@@ -158,6 +175,10 @@ impl Change {
         };
         let all = [
             (DURATION, self.limit.map(seconds)),
+            (
+                UNLIMITED,
+                (self.limit == Some(Limit::Unlimited)).then_some(Value::Bool(true)),
+            ),
             (NAME, self.name.as_deref().map(Value::from)),
             (QUEUE, self.queue.as_deref().map(Value::from)),
             (ACCOUNT, self.account.as_ref().map(text)),
@@ -188,6 +209,12 @@ impl Change {
         spec.amended(|system| {
             if let Some(limit) = self.limit {
                 system.duration = limit.span().map_or(0, |span| span.0);
+                match limit {
+                    Limit::Unlimited => {
+                        system.other.insert(NO_LIMIT.to_owned(), true.into());
+                    }
+                    Limit::To(_) | Limit::Without => drop(system.other.remove(NO_LIMIT)),
+                }
             }
             if let Some(name) = &self.name {
                 system.job.insert("name".to_owned(), name.clone());
@@ -239,7 +266,11 @@ fn named(map: &Map<String, Value>, key: &str) -> Option<Name> {
 /// The time limit that a job has from now on, or that it has none, if the record says so.
 pub fn limit(map: &Map<String, Value>) -> Option<Limit> {
     let micros = micros_of_seconds(map.get(DURATION)?.as_f64()?).ok()?;
-    Some(Limit::of(Some(Span(micros))))
+    let is_unlimited = map.get(UNLIMITED).and_then(Value::as_bool) == Some(true);
+    Some(match Limit::of(Some(Span(micros))) {
+        Limit::Without if is_unlimited => Limit::Unlimited,
+        limit => limit,
+    })
 }
 
 /// The time limit that a job has from now on, if the record says one.
@@ -296,6 +327,10 @@ mod tests {
         for change in [
             all.clone(),
             Change::default(),
+            Change {
+                limit: Some(Limit::Unlimited),
+                ..Change::default()
+            },
             Change {
                 limit: Some(Limit::To(Span::seconds(90))),
                 ..Change::default()

@@ -19,6 +19,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{Granted, NESTING_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
+use eddy_wire::update::Limit;
 use eddy_wire::warning;
 
 use crate::lending::Lending;
@@ -383,7 +384,7 @@ pub(crate) fn fits(spec: &Spec) -> bool {
 
 /// Whether it asked for no time limit (`attributes.system.unlimited`), where others that have none said nothing of it.
 pub(crate) fn is_unlimited(spec: &Spec) -> bool {
-    spec.request.duration.is_none() && says(spec, "unlimited")
+    Limit::of_spec(spec) == Limit::Unlimited
 }
 
 fn says(spec: &Spec, key: &str) -> bool {

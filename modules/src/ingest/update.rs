@@ -13,7 +13,7 @@ use eddy_wire::event::Submit;
 use eddy_wire::idset::Idset;
 use eddy_wire::services::job::{Changed, REFUSED_MAX};
 use eddy_wire::spec::Spec;
-use eddy_wire::time::{Span, Time};
+use eddy_wire::time::Time;
 use eddy_wire::update::{Change, DURATION, Limit, Terms};
 
 use super::Ingest;
@@ -104,7 +104,7 @@ impl Ingest {
             party = self.party_of(submit, &spec, set)?;
             (change.account, change.qos) = (party.account.clone(), party.qos.clone());
         }
-        // Without a limit it has the one of those who ask for none.
+        // Without a limit it has the one of those who ask for none, but if it is to have none at all.
         let is_open = set.queue.is_some() || new.limit == Some(Limit::Without);
         if is_open
             && spec.request.duration.is_none()
@@ -170,7 +170,7 @@ impl Ingest {
 /// Without what a job has already.
 fn only_what_differs(change: Change, spec: &Spec, party: &Party) -> Change {
     let system = &spec.jobspec.attributes.system;
-    let limit = Limit::of(spec.request.duration.map(Span));
+    let limit = Limit::of_spec(spec);
     Change {
         limit: change.limit.filter(|asked| *asked != limit),
         name: change.name.filter(|name| name != spec.jobspec.name()),

@@ -21,7 +21,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{LIMIT_MOVED, Scope, UpdateRequest};
 use eddy_wire::services::sched::{BoundsRequest, SUPPOSED_MAX};
 use eddy_wire::time::{Span, Time};
-use eddy_wire::update::{Change, DURATION, Limit, Terms};
+use eddy_wire::update::{Change, DURATION, Limit, Terms, UNLIMITED};
 
 use serde_json::Number;
 
@@ -164,7 +164,7 @@ impl Manager {
         Some(NewLimit {
             job: id,
             submit: Arc::clone(&job.submit),
-            limit: limit.filter(|limit| *limit != Limit::of(before)),
+            limit: limit.filter(|limit| *limit != Limit::of_spec(&job.submit.spec)),
             change: limit.map_or(LimitChange::Shorter, |limit| change(before, limit)),
             set: set.clone(),
             stage,
@@ -192,7 +192,14 @@ fn asked_limit(body: &UpdateRequest) -> Result<Option<Limit>, Refusal> {
             seconds(LIMIT_MAX)
         )));
     }
-    Ok(Some(Limit::of(Some(duration))))
+    match Limit::of(Some(duration)) {
+        limit if !body.unlimited => Ok(Some(limit)),
+        Limit::Without | Limit::Unlimited => Ok(Some(Limit::Unlimited)),
+        Limit::To(limit) => Err(Refusal::invalid(format!(
+            "{UNLIMITED}: true given beside a limit of {} s; allowed is that of 0",
+            seconds(limit)
+        ))),
+    }
 }
 
 /// Whether a job is to have something else, if it may.
@@ -240,7 +247,7 @@ fn may_change(
             (Some(key), _) => Err(format!(
                 "{key}: it has begun; only the time limit of one that runs may be changed"
             )),
-            (None, Some(Limit::Without)) => Err(format!(
+            (None, Some(Limit::Without | Limit::Unlimited)) => Err(format!(
                 "{DURATION}: none given, it has begun; allowed is a time"
             )),
             (None, Some(Limit::To(limit))) => match limit_of(job) {
@@ -288,7 +295,7 @@ fn differs(job: &Job, (limit, set): (Option<Limit>, &Terms)) -> bool {
         asked.as_deref().is_some_and(|asked| Some(asked) != has)
     };
     let party = &submit.party;
-    limit.is_some_and(|limit| limit != Limit::of(limit_of(job)))
+    limit.is_some_and(|limit| limit != Limit::of_spec(&submit.spec))
         || other(&set.name, Some(submit.spec.jobspec.name()))
         || other(&set.queue, system.queue.as_deref())
         || other(
@@ -331,7 +338,7 @@ fn limit_of(job: &Job) -> Option<Span> {
 fn change(before: Option<Span>, limit: Limit) -> LimitChange {
     match (before, limit) {
         (Some(before), Limit::To(limit)) if before >= limit => LimitChange::Shorter,
-        (Some(_), Limit::To(_) | Limit::Without) => LimitChange::Longer,
+        (Some(_), Limit::To(_) | Limit::Without | Limit::Unlimited) => LimitChange::Longer,
         (None, _) => LimitChange::Shorter,
     }
 }

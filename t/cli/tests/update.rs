@@ -3,6 +3,7 @@
 
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
+use eddy_cli_tests::users::{Site, can_make_users};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -52,6 +53,44 @@ fn a_limit_is_set_and_shifted_and_ends_what_runs() -> Tested {
 }
 
 #[test]
+fn no_limit_and_the_usual_one_are_asked_for_as_at_the_submission() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let queues = "[defaults]\ntime = \"2h\"\n\
+                  [[queue]]\nname = \"debug\"\nmax_time = \"30m\"\ndefault_time = \"10m\"\n\
+                  [[queue]]\nname = \"plain\"\ndefault = true\n";
+    let (site, instance) = Site::configured(queues, &["--cores=1"])?;
+    let submit = |options: &[&str]| site.ok(&instance, 0, &[&["submit"], options].concat());
+    let holder = submit(&["sleep", "1000"])?;
+    let job = submit(&["true"])?;
+    let update = |job: &str, word: &str| site.run(&instance, 0, &["update", job, word]);
+    assert_eq!(limit(&instance, &job)?, 7200.0);
+    for word in ["duration=inf", "duration=inf", "duration=none"] {
+        update(&job, word)?.ok()?;
+        assert_eq!(limit(&instance, &job)?, Value::Null, "{word}");
+    }
+    let log = instance.ok(&["job", "eventlog", &job])?;
+    assert_eq!(log.matches("jobspec-update").count(), 1, "{log}");
+    update(&job, "duration=default")?.ok()?;
+    assert_eq!(limit(&instance, &job)?, 7200.0);
+    let bounded = submit(&["-q", "debug", "true"])?;
+    let refused = update(&bounded, "duration=inf")?;
+    let line = refused.refusal()?;
+    assert!(
+        line.contains("none given, queue `debug` allows 1800 s"),
+        "{line}"
+    );
+    assert_eq!(limit(&instance, &bounded)?, 600.0);
+    update(&job, "duration=inf")?.ok()?;
+    leader_of(instance.state())?.kill()?;
+    instance.start_again()?;
+    assert_eq!(limit(&instance, &job)?, Value::Null);
+    instance.ok(&["cancel", &holder, &job, &bounded])?;
+    Ok(())
+}
+
+#[test]
 fn what_is_not_a_change_is_refused_by_its_word() -> Tested {
     let instance = Instance::start(&["--cores=1"])?;
     let job = instance.submit_started(&["sleep", "1000"])?;
@@ -78,7 +117,7 @@ fn what_is_not_a_change_is_refused_by_its_word() -> Tested {
         ),
         (
             vec!["update", &job, "duration=inf"],
-            "duration: `inf` given; allowed are",
+            "attributes.system.duration: none given, it has begun; allowed is a time",
         ),
         (
             vec!["update", &job, "duration=1000000d"],

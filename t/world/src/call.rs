@@ -215,6 +215,7 @@ impl Call {
             jobs: JobSet::one(id),
             job_set: None,
             duration: Some(duration),
+            unlimited: false,
             reckoned: None,
             set: Default::default(),
             force: false,

@@ -22,12 +22,15 @@ use crate::when;
 
 /// The short name of the time limit.
 const SHORT: &str = "duration";
-/// That it is to be without one.
-const NONE: &str = "none";
+/// That it is to have none at all, as `-t inf`.
+const NONE: [&str; 3] = ["none", "inf", "infinity"];
+/// That it is to have the one of those who ask for none.
+const DEFAULT: &str = "default";
 /// The account, in Flux's word.
 const BANK: &str = "attributes.system.bank";
 /// What may be asked for.
-const ALLOWED: &str = "duration=[+-]TIME|none, name=TEXT, queue=NAME, account=NAME, qos=NAME";
+const ALLOWED: &str =
+    "duration=[+-]TIME|inf|default, name=TEXT, queue=NAME, account=NAME, qos=NAME";
 
 /// How often a limit is reckoned that others change meanwhile, and the pause between.
 const TURNS_MAX: u32 = 200;
@@ -36,11 +39,12 @@ const BETWEEN: Duration = Duration::from_millis(20);
 /// Change jobs that wait: time limit, name, queue, account, QoS; of those that run the time limit
 ///
 /// duration=2h gives a job that limit, duration=+30m and duration=-30m make the one it has longer or
-/// shorter; a number alone is seconds; duration=none takes it from a job that waits, which then has the
-/// one of those who ask for none. A limit counts from the start of the tasks, and holds for later
-/// attempts too. Once a job has begun its user may make the limit shorter, to more than it has run; the
-/// owner and admins make it longer, also beyond what a queue allows, but not into a reservation and not
-/// beyond the end of the instance; on nodes that are lent for less, only with --force.
+/// shorter; a number alone is seconds; duration=inf (or none) takes it from a job that waits, as -t inf does
+/// of one that is submitted; duration=default gives it the one of those who ask for none. A limit counts
+/// from the start of the tasks, and holds for later attempts too. Once a job has begun its user may make
+/// the limit shorter, to more than it has run; the owner and admins make it longer, also beyond what a
+/// queue allows, but not into a reservation and not beyond the end of the instance; on nodes that are
+/// lent for less, only with --force.
 ///
 /// While a job waits its user may ask for what could be submitted like that: name=TEXT, queue=NAME,
 /// account=NAME (or bank=NAME) and qos=NAME, several at once; the keys of jobspecs (attributes.system.queue)
@@ -56,7 +60,7 @@ pub struct Args {
     #[arg(short = 'f', long)]
     force: bool,
     /// Jobs (f2JL, 1000, lists and ranges, copies (f5_all, f5_3), of an instance 905/f5), and what is to change:
-    /// duration=[+-]TIME|none, name=TEXT, queue=NAME, account=NAME, qos=NAME
+    /// duration=[+-]TIME|inf|default, name=TEXT, queue=NAME, account=NAME, qos=NAME
     #[arg(value_name = "ID|KEY=VALUE", required = true)]
     words: Vec<String>,
 }
@@ -64,8 +68,12 @@ pub struct Args {
 /// What is asked for of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
-    /// This limit; nothing is none.
+    /// This limit.
     To(Span),
+    /// That of those who ask for none.
+    Default,
+    /// None at all.
+    Unlimited,
     /// So much more than there is, or less.
     By(i64),
 }
@@ -96,7 +104,6 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let changed = match changes.limit {
             Some(Limit::By(micros)) => shift(&client, jobs, &which, micros).await?,
             limit => {
-                let limit = limit.and_then(Limit::to);
                 let set = changes.set.clone();
                 ask(&client, jobs, &which, (limit, None, set)).await?
             }
@@ -117,13 +124,14 @@ async fn ask(
     client: &Client,
     jobs: JobSet,
     which: &Which,
-    (limit, reckoned, set): (Option<Span>, Option<Reckoned>, Terms),
+    (limit, reckoned, set): (Option<Limit>, Option<Reckoned>, Terms),
 ) -> anyhow::Result<Changed> {
     let request = |jobs| UpdateRequest {
         jobs,
         job_set: which.job_set.clone(),
         force: which.force,
-        duration: limit,
+        duration: limit.and_then(Limit::to),
+        unlimited: limit == Some(Limit::Unlimited),
         reckoned,
         set: set.clone(),
     };
@@ -205,7 +213,7 @@ async fn shift_once(
     for ((limit, from), jobs) in limits {
         let key = Uuid::now_v7();
         let reckoned = Some(Reckoned { from, key });
-        let asked = (Some(limit), reckoned, Terms::default());
+        let asked = (Some(Limit::To(limit)), reckoned, Terms::default());
         let which = Which {
             job_set: None,
             force,
@@ -227,9 +235,11 @@ fn nothing_left(micros: i64, before: i64) -> String {
 }
 
 impl Limit {
+    /// What is asked for of every job alike.
     fn to(self) -> Option<Span> {
         match self {
             Limit::To(limit) => Some(limit),
+            Limit::Default | Limit::Unlimited => Some(Span::ZERO),
             Limit::By(_) => None,
         }
     }
@@ -275,8 +285,10 @@ impl Changes {
 
 /// The limit that a value says.
 fn limit(key: &str, value: &str) -> anyhow::Result<Limit> {
-    if value == NONE {
-        return Ok(Limit::To(Span::ZERO));
+    match value {
+        DEFAULT => return Ok(Limit::Default),
+        value if NONE.contains(&value) => return Ok(Limit::Unlimited),
+        _ => {}
     }
     let (text, of): (&str, fn(i64) -> Limit) = match value.split_at_checked(1) {
         Some(("+", more)) => (more, Limit::By),
@@ -287,7 +299,7 @@ fn limit(key: &str, value: &str) -> anyhow::Result<Limit> {
         Ok(Fsd::Finite(micros)) if micros > 0 => Ok(of(micros)),
         Ok(_) | Err(_) => bail!(
             "{key}: `{value}` given; allowed are a time of more than nothing (90, 90s, 1.5m, 2h, 1d), \
-             + or - before it, and {NONE}"
+             + or - before it, inf and {DEFAULT}"
         ),
     }
 }
@@ -303,7 +315,9 @@ mod tests {
             let changes = Changes::read(&[&text.to_owned()]).expect("it is one");
             changes.limit.expect("a time")
         };
-        assert_eq!(read("duration=none"), Limit::To(Span::ZERO));
+        assert_eq!(read("duration=none"), Limit::Unlimited);
+        assert_eq!(read("duration=inf"), Limit::Unlimited);
+        assert_eq!(read("duration=default"), Limit::Default);
         assert_eq!(read("duration=2h"), Limit::To(minutes(120)));
         assert_eq!(read("duration=90"), Limit::To(Span::seconds(90)));
         assert_eq!(read("duration=+30m"), Limit::By(minutes(30).0));
@@ -327,7 +341,7 @@ mod tests {
             "duration=",
             "duration=0",
             "duration=+",
-            "duration=inf",
+            "duration=+inf",
             "duration=--5",
             "duration=x",
         ] {

@@ -343,6 +343,9 @@ pub struct UpdateRequest {
     /// more or less than there is says how much that is: so the request may be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
+    /// With a limit of 0: none at all, as `-t inf` of a submission; else they have the one of those who ask for none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unlimited: bool,
     /// Only of those that have a certain limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reckoned: Option<Reckoned>,

@@ -26,6 +26,7 @@ impl Call {
             jobs: JobSet::one(id),
             job_set: None,
             duration: None,
+            unlimited: false,
             reckoned: None,
             set,
             force: false,

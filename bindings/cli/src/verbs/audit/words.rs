@@ -12,7 +12,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::services::instance::SHUTDOWN;
 use eddy_wire::services::job::{SIGNALLED, URGENCY_MAX};
 use eddy_wire::time::{Span, Time};
-use eddy_wire::update::{DURATION, NAME};
+use eddy_wire::update::{DURATION, NAME, UNLIMITED};
 use serde_json::Value;
 
 use crate::names::Users;
@@ -272,14 +272,16 @@ fn memo(context: &Value) -> String {
 
 /// What else is asked of a job from then on.
 fn update(context: &Value) -> String {
+    let is_unlimited = context[UNLIMITED] == true;
     let fields = context.as_object().into_iter().flatten();
-    let fields = fields.filter(|(key, _)| !["userid", "key"].contains(&key.as_str()));
+    let fields = fields.filter(|(key, _)| !["userid", "key", UNLIMITED].contains(&key.as_str()));
     let said = fields.map(|(key, value)| match (key.as_str(), value.as_f64()) {
         (DURATION, Some(seconds)) if seconds > 0.0 => match micros_of_seconds(seconds) {
             Ok(micros) => format!("time limit {}", when::short(Span(micros))),
             Err(_) => format!("time limit {value}"),
         },
-        (DURATION, _) => "no time limit".to_owned(),
+        (DURATION, _) if is_unlimited => "no time limit".to_owned(),
+        (DURATION, _) => "no time limit of its own".to_owned(),
         (NAME, _) => format!("name {}", plain(value)),
         (key, _) => {
             let key = key.strip_prefix("attributes.system.").unwrap_or(key);
