@@ -10,6 +10,7 @@ mod change;
 mod gate;
 mod hook;
 mod later;
+mod lost;
 mod order;
 mod owed;
 mod pace;
@@ -204,7 +205,8 @@ impl Module for Manager {
             Input::Resume(_) => {
                 // Replay keeps those that were over, since their rows are written already.
                 self.jobs.retain(|_, job| !job.is_done());
-                let waits = |job: &&Job| job.state == JobState::Priority;
+                let attempts_max = self.attempts_max;
+                let waits = |job: &&Job| owed(job, attempts_max) == Action::Priority;
                 let waiting = self.jobs.values().filter(waits);
                 let waiting = waiting.map(|job| (job.id, job.urgency));
                 let is_asked =
@@ -305,7 +307,7 @@ impl Manager {
             self.jobs.remove(&id);
         } else if kind.implied().is_some() {
             // What it is owed is folded next.
-        } else if job.state == JobState::Priority {
+        } else if owed(job, self.attempts_max) == Action::Priority {
             self.place(now, id, kind, out);
         } else {
             give(now, job, self.attempts_max, out);
@@ -473,6 +475,7 @@ fn give(now: Time, job: &Job, attempts_max: u32, out: &mut Outbox) {
             Some(exception) => exception,
             None => return,
         },
+        Action::GiveUp => lost::given_up(&job.submit),
         Action::Suspend => Kind::Suspend(None),
         Action::Resume => Kind::Resume(None),
         Action::Requeue(attempt) => Kind::Requeue(attempt),

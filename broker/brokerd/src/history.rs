@@ -46,6 +46,7 @@ use crate::journal::{DATABASE, Journal, OpenError, Options, ReadError, Reader, R
 use crate::leader::answers;
 use crate::leader::replay::{ReplayError, replay};
 use crate::leader::rows::{self, RowsError};
+use crate::leader::texts::{Aim, Specs};
 use crate::rundir::LOCAL_SOCKET;
 use output::Spools;
 
@@ -269,7 +270,7 @@ impl History {
                 answer => break answer?,
             }
         };
-        rows::complete(&mut journal)?;
+        rows::complete(&mut journal, Aim::Know)?;
         let mut settings = Settings::for_inventory(Arc::new(ResourceSet::default()));
         settings.last_job = JobId(recovered.last_job);
         let identity = Identity {
@@ -281,7 +282,7 @@ impl History {
             parent: None,
         };
         let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
-        replay(&journal, &mut broker)?;
+        replay(&journal, Specs::of(&journal, Aim::Know), &mut broker)?;
         let now = Time(recovered.last_t);
         // What is folded is on disk: nothing is to be held for it.
         broker.handle(now, Arrival::Durable(broker.last()));

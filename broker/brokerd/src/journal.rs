@@ -6,6 +6,7 @@
 
 mod acknowledged;
 mod ballast;
+mod blobs;
 mod chain;
 mod lack;
 mod lock;

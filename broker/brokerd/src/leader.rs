@@ -15,6 +15,7 @@ pub mod granted;
 pub mod lack;
 pub mod left;
 mod look;
+pub mod lost;
 mod no_begin;
 pub mod nodes;
 pub mod own;
@@ -31,6 +32,7 @@ pub mod shells;
 pub mod spools;
 pub mod start;
 pub mod store;
+pub mod texts;
 pub mod tree;
 pub mod turn;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::journal_fixture::*;
 use eddy_brokerd::journal::{
-    Batch, Blob, Fault, Journal, Mark, OpenError, Reader, Recovered, verify,
+    Batch, Blob, Fault, GENERATION, Journal, Mark, OpenError, ReadError, Reader, Recovered, verify,
 };
 
 /// Opens a journal that must be refused; answers the numbers and the fault.
@@ -363,6 +363,57 @@ fn a_damaged_blob_is_named_and_not_handed_out() {
     let error = journal.blob(1, &blob.hash).unwrap_err();
     assert_eq!(error.to_string(), "the blob that record 1 names is damaged");
     assert_eq!(verify(dir.path()).unwrap().bad_blobs, [blob.hash]);
+}
+
+#[test]
+fn a_damaged_blob_is_restored_from_another_copy_or_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path()).unwrap();
+    let later = GENERATION + 1;
+    let twice = [1, later].map(|seq| Blob::new(seq, b"command: [twice]"[..].into()));
+    let once = Blob::new(1, b"command: [once]"[..].into());
+    let moved = Blob::new(1, b"command: [moved]"[..].into());
+    let blobs = [&twice[0], &twice[1], &once, &moved].map(Clone::clone);
+    journal
+        .commit(Batch {
+            blobs: blobs.to_vec(),
+            ..rows(1, 1)
+        })
+        .unwrap();
+    drop(journal);
+    for sql in [
+        "UPDATE blob SET bytes = 'command: [ice]' WHERE instr(bytes, 'twice') AND generation = 0",
+        "DELETE FROM blob WHERE instr(bytes, 'once')",
+        "UPDATE blob SET hash = x'00' WHERE instr(bytes, 'moved')",
+    ] {
+        edit(dir.path(), sql);
+    }
+    let (mut journal, _) = open(dir.path()).unwrap();
+    for (blob, copy) in [
+        (&twice[0], Some(&b"command: [twice]"[..])),
+        (&moved, Some(&b"command: [moved]"[..])),
+        (&once, None),
+    ] {
+        assert!(journal.blob(1, &blob.hash).is_err());
+        let restored = journal.restore(1, &blob.hash).unwrap();
+        assert_eq!(restored.as_deref(), copy);
+        assert_eq!(journal.blob(1, &blob.hash).ok().as_deref(), copy);
+    }
+    let error = journal.blob(1, &once.hash).unwrap_err();
+    assert!(matches!(error, ReadError::LostBlob { seq: 1 }), "{error}");
+    // Who has its text puts it back; what is whole stays as it is.
+    let blobs = vec![once.clone(), twice[0].clone()];
+    journal
+        .commit(Batch {
+            blobs,
+            ..rows(2, 2)
+        })
+        .unwrap();
+    assert_eq!(journal.blob(2, &once.hash).unwrap(), b"command: [once]");
+    assert_eq!(
+        journal.blob(2, &twice[0].hash).unwrap(),
+        b"command: [twice]"
+    );
 }
 
 #[test]

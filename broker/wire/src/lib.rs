@@ -25,6 +25,7 @@ pub mod constraint;
 
 pub mod jobspec;
 
+pub mod remains;
 pub mod spec;
 
 pub mod payload;

@@ -1,7 +1,8 @@
 //! A jobspec as the instance keeps it: parsed once, hashed, its environment
 //! apart, shared by every job that asks for the same.
 //!
-//! Made by ingest from a submission and by the driver from journal blobs.
+//! Made by ingest from a submission and by the driver from journal blobs, or from what is known
+//! without them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +10,20 @@ use std::sync::Arc;
 use crate::hash::Hash;
 use crate::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, JobspecError, Need, Request, System};
 use crate::json;
+use crate::remains::Shape;
+
+/// What is said of a job of which a text is lost.
+pub const LOST: &str = "the text of its jobspec was damaged in the journal and is lost";
+
+/// Whether a spec is what was submitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Texts {
+    /// It is.
+    #[default]
+    Whole,
+    /// A text of it is lost: no task is started by it.
+    Lost,
+}
 
 /// One parsed jobspec and the environment its tasks start with.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +44,8 @@ pub struct Spec {
     pub needs: Vec<Need>,
     /// The set of jobs they belong to.
     pub set: Option<Arc<str>>,
+    /// Whether it is what was submitted.
+    pub texts: Texts,
 }
 
 impl Spec {
@@ -58,6 +75,7 @@ impl Spec {
             request,
             needs,
             set,
+            texts: Texts::Whole,
         })
     }
 
@@ -130,7 +148,35 @@ impl Spec {
             request,
             needs,
             set,
+            texts: Texts::Whole,
         })
+    }
+
+    /// What stands for a spec of which one of its two texts is lost, or both, under the hashes that
+    /// the record of its job names. Of a jobspec that is lost it asks for what is known of it.
+    pub fn lost(
+        shape: &Shape,
+        (hash, environment_hash): (Hash, Hash),
+        text: Option<Arc<[u8]>>,
+        environment: Option<Arc<[u8]>>,
+    ) -> Spec {
+        let environment = environment.unwrap_or_else(|| b"{}"[..].into());
+        let of = |text: Arc<[u8]>| Spec::from_blobs(text, Arc::clone(&environment)).ok();
+        let known = |shape: &Shape| of(json::to_vec(&shape.jobspec()).into());
+        // What records tell may be no jobspec that is served: it takes a core of any node then.
+        let spec = text.and_then(of).or_else(|| known(shape));
+        let spec = spec.or_else(|| known(&Shape::default()));
+        Spec {
+            hash,
+            environment_hash,
+            texts: Texts::Lost,
+            ..spec.expect("a task on one core is served")
+        }
+    }
+
+    /// Whether a text of it is lost.
+    pub fn is_lost(&self) -> bool {
+        self.texts == Texts::Lost
     }
 
     /// The environment as a map; `None` values are to be unset.

@@ -5,6 +5,7 @@ mod letters;
 mod life;
 mod lines;
 mod messages;
+mod remains;
 mod values;
 mod values_amounts;
 mod values_choice;

@@ -11,6 +11,7 @@ use eddy_wire::id::{Epoch, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
 use eddy_wire::shell::{Ended, Part, ToShell};
+use eddy_wire::spec::{LOST, Texts};
 use eddy_wire::time::Time;
 
 use super::{Exec, SIGKILL};
@@ -28,6 +29,11 @@ impl Exec {
             && run.attempt == part.attempt
             && run.shell(part.rank) == Some(epoch)
         {
+            let why = match run.submit.spec.texts {
+                Texts::Whole => why,
+                // It never got its start, or forgot it: there is nothing to begin it by.
+                Texts::Lost => LOST,
+            };
             run.lose(part.rank, now, why);
             self.conclude(now, part.job, out);
         }

@@ -18,7 +18,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::payload::Payloads;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::shell::{Start, ToShell};
-use eddy_wire::spec::Spec;
+use eddy_wire::spec::{self, Spec};
 use eddy_wire::time::{Span, Time};
 
 /// How many shells may be started in a row on one seat without a pause: the
@@ -338,9 +338,14 @@ impl Shells {
         let Some(payloads) = self.connected.get_mut(&epoch) else {
             return;
         };
-        let (jobspec, environment) = (texts.spec.hash, texts.spec.environment_hash);
         // Twice, since sending the one may have pushed out the other.
-        for hash in [jobspec, environment, jobspec, environment] {
+        let (jobspec, environment) = (texts.spec.hash, texts.spec.environment_hash);
+        let needed = match texts.spec.texts {
+            spec::Texts::Whole => &[jobspec, environment, jobspec, environment][..],
+            // Ground needs none, and a shell that has the part does not begin it again.
+            spec::Texts::Lost => &[],
+        };
+        for &hash in needed {
             if payloads.get(&hash).is_none() {
                 let text = match hash == jobspec {
                     true => texts.jobspec(),

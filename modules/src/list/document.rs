@@ -7,6 +7,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::JobId;
 use eddy_wire::services::job::{EventsLine, InfoKey, InfoReply, InfoRequest};
+use eddy_wire::spec::LOST;
 use serde_json::Value;
 
 use crate::sight::no_job;
@@ -82,6 +83,12 @@ impl Documents {
         if let (InfoKey::Jobspec, Some(job)) = (body.key, view.jobs.get(&body.id)) {
             // Nothing of it need be read. Each leader of an instance asks for its own job's.
             let spec = &job.submit.spec;
+            if spec.is_lost() {
+                return Err(Refusal::not_found(format!(
+                    "id: job {}: {LOST}",
+                    body.id.f58_ascii()
+                )));
+            }
             let jobspec = serde_json::from_slice(&spec.text).map_err(Refusal::invalid)?;
             let document = with_environment(jobspec, &spec.environment_text)?;
             out.answer(request.caller, &InfoReply { document });

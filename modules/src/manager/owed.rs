@@ -29,6 +29,8 @@ pub enum Action {
     Suspend,
     /// To go on, after it was.
     Resume,
+    /// To end, since a text of its jobspec is lost and nothing can be started by it.
+    GiveUp,
     /// Another attempt.
     Requeue(Attempt),
     /// It is over.
@@ -46,6 +48,12 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
             Some(need) => Action::Need(*need),
             None => Action::Validate,
         },
+        // Whoever has begun goes on: who runs it has what it needs.
+        (JobState::Depend | JobState::Priority | JobState::Sched, _, _)
+            if job.submit.spec.is_lost() =>
+        {
+            Action::GiveUp
+        }
         (JobState::Depend, _, _) if job.dependencies.is_empty() => Action::Depend,
         // What it waits for is met in `waits`.
         (JobState::Depend, _, _) => Action::Nothing,

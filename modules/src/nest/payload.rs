@@ -19,8 +19,11 @@ pub(super) fn begins(keeps: Option<Keeps>) -> Result<Payloads<()>, Refusal> {
     Ok(Payloads::new(keeps))
 }
 
-/// How much of a job the child does not keep.
+/// How much of a job the child does not keep, and can be said.
 pub(super) fn unsaid_bytes(said: &Payloads<()>, spec: &Spec) -> u64 {
+    if spec.is_lost() {
+        return 0;
+    }
     let parts = [
         (&spec.hash, spec.text.len()),
         (&spec.environment_hash, spec.environment_text.len()),
@@ -29,8 +32,13 @@ pub(super) fn unsaid_bytes(said: &Payloads<()>, spec: &Spec) -> u64 {
     unsaid.map(|(_, bytes)| *bytes as u64).sum()
 }
 
-/// What of a job the child does not keep: how many bytes of its jobspec, and those with its environment.
+/// What of a job the child does not keep: how many bytes of its jobspec, and those with its environment. Of one
+/// that is lost nothing is said, as of one that the child keeps: who has the job need not read it again, and who
+/// does not sends it back.
 pub(super) fn unsaid(said: &mut Payloads<()>, spec: &Spec) -> (u32, Bytes) {
+    if spec.is_lost() {
+        return (0, Bytes::new());
+    }
     let parts = [
         (spec.hash, &spec.text),
         (spec.environment_hash, &spec.environment_text),

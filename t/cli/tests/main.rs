@@ -8,6 +8,7 @@ mod audit;
 mod autonomy;
 mod batch;
 mod control;
+mod damaged;
 mod demo;
 mod dependencies;
 mod depth;

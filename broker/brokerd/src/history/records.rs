@@ -9,7 +9,8 @@ use eddy_wire::event::Record;
 
 use super::HistoryError;
 use crate::journal::Reader;
-use crate::leader::replay::{ReplayError, Specs, record};
+use crate::leader::replay::ReplayError;
+use crate::leader::texts::Specs;
 
 /// Records read at a time.
 const PAGE: u32 = 10_000;
@@ -20,8 +21,7 @@ const PAGE: u32 = 10_000;
 /// [`HistoryError`] if there is no journal, or it cannot be read or is of a newer version.
 pub fn records(statedir: &Path, mut each: impl FnMut(&Record)) -> Result<(), HistoryError> {
     let reader = Reader::open(statedir)?;
-    let blob = |seq, hash: &[u8; 32]| reader.blob(seq, hash);
-    let mut specs = Specs::of(&blob);
+    let mut specs = Specs::of_reader(&reader);
     let mut next = 1;
     loop {
         let rows = reader.from_seq(next, PAGE)?;
@@ -30,11 +30,8 @@ pub fn records(statedir: &Path, mut each: impl FnMut(&Record)) -> Result<(), His
         };
         next = last.seq + 1;
         for row in &rows {
-            let read = record(row, &mut specs).map_err(|source| ReplayError::Event {
-                seq: row.seq,
-                source,
-            });
-            each(&read?);
+            let read = specs.record(row);
+            each(&read.map_err(|error| ReplayError::of(row.seq, error))?);
         }
     }
 }

@@ -17,7 +17,7 @@ use super::reader::{self, ReadError};
 use super::recover::{self, Cut};
 use super::store::{CommitError, Done, Store};
 use super::verify::{self, EVENT_COLUMNS, Fault, MarkRow};
-use super::{Batch, Mark, Purged, Row, schema, sequences};
+use super::{Batch, Mark, Purged, Row, blobs, schema, sequences};
 
 /// The database's name in the state directory.
 pub(crate) const DATABASE: &str = "journal.db";
@@ -316,7 +316,7 @@ impl Journal {
     /// # Errors
     /// [`ReadError`] if it is not there, not whole, or the disk fails.
     pub fn blob(&self, seq: u64, hash: &[u8; 32]) -> Result<Vec<u8>, ReadError> {
-        reader::blob(&self.store.conn, seq, hash)
+        blobs::blob(&self.store.conn, seq, hash)
     }
 
     /// A value set with [`Journal::set_meta`]: the instance's id and the like.

@@ -17,7 +17,7 @@ use super::open::{DATABASE, row_of};
 use super::purge::Purged;
 use super::store::count_finished;
 use super::verify::EVENT_COLUMNS;
-use super::{Finished, Row, blob_hash, schema, sequences};
+use super::{Finished, Row, blobs, schema, sequences};
 
 /// Questions that may wait for a thread; beyond it [`Readers::ask`] refuses.
 const QUESTIONS_MAX: usize = 4_096;
@@ -39,6 +39,12 @@ pub enum ReadError {
     /// A blob that is not what its hash says.
     #[error("the blob that record {seq} names is damaged")]
     BadBlob {
+        /// The record given.
+        seq: u64,
+    },
+    /// A blob that was damaged, and that recovery found no whole copy of.
+    #[error("the blob that record {seq} names was damaged and is lost")]
+    LostBlob {
         /// The record given.
         seq: u64,
     },
@@ -239,7 +245,7 @@ impl Reader {
     /// # Errors
     /// [`ReadError`] if it is not there, not whole, or the disk fails.
     pub fn blob(&self, seq: u64, hash: &[u8; 32]) -> Result<Vec<u8>, ReadError> {
-        blob(&self.conn, seq, hash)
+        blobs::blob(&self.conn, seq, hash)
     }
 
     /// How much there is. Counting takes some 10 ms for a million jobs.
@@ -331,21 +337,6 @@ fn condition(filter: &Filter) -> (String, Vec<Value>) {
     }
     values.push(number(filter.limit.into()));
     (parts.join(" AND "), values)
-}
-
-pub(super) fn blob(conn: &Connection, seq: u64, hash: &[u8; 32]) -> Result<Vec<u8>, ReadError> {
-    let bytes: Option<Vec<u8>> = conn
-        .prepare_cached("SELECT bytes FROM blob WHERE generation = ?1 AND hash = ?2")?
-        .query_row(
-            rusqlite::params![schema::generation(seq) as i64, &hash[..]],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let bytes = bytes.ok_or(ReadError::NoBlob { seq })?;
-    match blob_hash(&bytes) == *hash {
-        true => Ok(bytes),
-        false => Err(ReadError::BadBlob { seq }),
-    }
 }
 
 pub(super) fn purged(conn: &Connection) -> rusqlite::Result<Purged> {

@@ -331,7 +331,11 @@ fn put_row(insert: &mut Statement<'_>, row: &Row, sum: u32) -> rusqlite::Result<
 }
 
 fn put_blob(conn: &Connection, blob: &Blob) -> rusqlite::Result<()> {
-    conn.prepare_cached("INSERT OR IGNORE INTO blob(generation, hash, bytes) VALUES(?1, ?2, ?3)")?
+    // One that recovery gave up is put back by who has its text.
+    let sql = "INSERT INTO blob(generation, hash, bytes) VALUES(?1, ?2, ?3)
+               ON CONFLICT(generation, hash) DO UPDATE SET bytes = excluded.bytes
+               WHERE length(blob.bytes) = 0";
+    conn.prepare_cached(sql)?
         .execute(params![
             generation(blob.seq) as i64,
             &blob.hash[..],

@@ -402,7 +402,7 @@ pub struct Verified {
     pub acknowledged: Option<u64>,
     /// What is wrong after `whole`, or with the file.
     pub fault: Option<Fault>,
-    /// Blobs whose bytes do not match their hash, by hash.
+    /// Blobs whose bytes do not match their hash, by hash; not those that recovery has given up.
     pub bad_blobs: Vec<[u8; 32]>,
 }
 
@@ -458,7 +458,7 @@ fn bad_blobs(conn: &Connection) -> rusqlite::Result<Vec<[u8; 32]>> {
         let (hash, bytes): ([u8; 32], _) = (row.get(0)?, row.get_ref(1)?);
         let whole = bytes
             .as_blob()
-            .is_ok_and(|bytes| super::blob_hash(bytes) == hash);
+            .is_ok_and(|bytes| bytes.is_empty() || super::blob_hash(bytes) == hash);
         if !whole {
             bad.push(hash);
         }

@@ -371,7 +371,8 @@ fn blob(reader: &Reader, hash: &Hash) -> Result<Option<Bytes>, Why> {
     loop {
         match reader.blob(seq, &hash.0) {
             Ok(bytes) => return Ok(Some(bytes.into())),
-            Err(ReadError::NoBlob { .. }) => {}
+            // One that is lost may be whole in an earlier generation.
+            Err(ReadError::NoBlob { .. } | ReadError::LostBlob { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         match seq.checked_sub(GENERATION) {

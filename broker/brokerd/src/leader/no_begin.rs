@@ -15,7 +15,10 @@ use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Scope};
 
 use super::channel::LinkError;
 use super::child::Told;
+use super::replay::ReplayError;
+use super::rows::RowsError;
 use super::start::StartError;
+use super::texts::TextError;
 use crate::frame::{self, FrameError, Inbound, READ_BYTES};
 use crate::journal::OpenError;
 
@@ -51,13 +54,22 @@ fn note(error: &StartError, line: &str, is_declared: bool) -> String {
     let line = line.replace('\n', " ");
     let end = line.floor_char_boundary(LINE_BYTES_MAX);
     let what = match error {
-        StartError::Open(OpenError::Damaged { .. }) if is_declared => {
+        error if is_damage(error) && is_declared => {
             "its journal is damaged (the instance around it started with --recover keeps what is whole)"
         }
-        StartError::Open(OpenError::Damaged { .. }) => "its journal is damaged",
+        error if is_damage(error) => "its journal is damaged",
         _ => "its leader cannot begin",
     };
     format!("{what}: {}", &line[..end])
+}
+
+fn is_damage(error: &StartError) -> bool {
+    matches!(
+        error,
+        StartError::Open(OpenError::Damaged { .. })
+            | StartError::Replay(ReplayError::Text(TextError::Damaged { .. }))
+            | StartError::Rows(RowsError::Text(TextError::Damaged { .. }))
+    )
 }
 
 /// Asks and waits for whatever is answered: from then on it is on the parent's disk.

@@ -15,8 +15,8 @@ use eddy_wire::job::Job;
 use eddy_wire::lifecycle::{Illegal, JobState};
 use thiserror::Error;
 
-use super::replay::{Specs, record};
 use super::store::finished;
+use super::texts::{Aim, RecordError, Specs, TextError};
 use crate::journal::{Batch, CommitError, Finished, Journal, ReadError, Reader, Row};
 
 /// Whether this is the last record of a job that has no row before it.
@@ -49,6 +49,9 @@ pub enum RowsError {
         #[source]
         source: EventError,
     },
+    /// A text that a record names is not there.
+    #[error(transparent)]
+    Text(TextError),
     /// A record does not follow on those before it.
     #[error("record {seq} does not follow on the state of its job")]
     Illegal {
@@ -64,12 +67,12 @@ pub enum RowsError {
 ///
 /// # Errors
 /// [`RowsError`]; then none was written.
-pub fn complete(journal: &mut Journal) -> Result<usize, RowsError> {
+pub fn complete(journal: &mut Journal, aim: Aim) -> Result<usize, RowsError> {
     let missing: BTreeSet<u64> = journal.without_row(is_last)?.into_iter().collect();
     if missing.is_empty() {
         return Ok(0);
     }
-    let finished = made(journal, &missing)?;
+    let finished = made(journal, Specs::of(journal, aim), &missing)?;
     let number = finished.len();
     journal.commit(Batch {
         finished: finished.into_iter().map(Arc::new).collect(),
@@ -84,8 +87,7 @@ pub fn complete(journal: &mut Journal) -> Result<usize, RowsError> {
 /// # Errors
 /// [`RowsError`], never to write.
 pub fn again(reader: &Reader, id: JobId) -> Result<Option<Finished>, RowsError> {
-    let blob = |seq, hash: &[u8; 32]| reader.blob(seq, hash);
-    let (mut specs, mut jobs) = (Specs::of(&blob), BTreeMap::new());
+    let (mut specs, mut jobs) = (Specs::of_reader(reader), BTreeMap::new());
     for stored in reader.events_of(id.0)?.unwrap_or_default() {
         if let Some(over) = take(&stored, &mut specs, &mut jobs)? {
             return Ok(Some(over));
@@ -94,9 +96,11 @@ pub fn again(reader: &Reader, id: JobId) -> Result<Option<Finished>, RowsError> 
     Ok(None)
 }
 
-fn made(journal: &Journal, missing: &BTreeSet<u64>) -> Result<Vec<Finished>, RowsError> {
-    let blob = |seq, hash: &[u8; 32]| journal.blob(seq, hash);
-    let mut specs = Specs::of(&blob);
+fn made(
+    journal: &Journal,
+    mut specs: Specs<'_>,
+    missing: &BTreeSet<u64>,
+) -> Result<Vec<Finished>, RowsError> {
     let (mut jobs, mut rows) = (BTreeMap::new(), Vec::new());
     let mut failed = None;
     journal.replay(|stored| {
@@ -117,7 +121,10 @@ fn take(
     jobs: &mut BTreeMap<JobId, Job>,
 ) -> Result<Option<Finished>, RowsError> {
     let (id, seq) = (JobId(stored.job), stored.seq);
-    let record = record(stored, specs).map_err(|source| RowsError::Event { seq, source })?;
+    let record = specs.record(stored).map_err(|error| match error {
+        RecordError::Event(source) => RowsError::Event { seq, source },
+        RecordError::Text(error) => RowsError::Text(error),
+    })?;
     let implied = record.implied();
     if let Some(job) = Job::from_record(&record) {
         jobs.insert(id, job);

@@ -46,6 +46,7 @@ use super::rows::{self, RowsError};
 use super::settings::{admits, settings};
 use super::shells::{Ground, Shells};
 use super::store::{Known, Store};
+use super::texts::{Aim, Specs};
 use super::tree::{Tree, TreeParts};
 use super::turn::{Leader, Parts};
 use super::{BrokerArgs, Inner, Inside, Ready};
@@ -230,7 +231,8 @@ fn prepare(
     settings.keys = keys(&journal, configured, &args.set)?;
     let identity = named(&instance, &settings, nested.as_ref());
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
-    let known = replayed(&journal, &mut broker, &recovered)?;
+    let known = replayed(&journal, args.damage(), &mut broker, &recovered)?;
+    let lost = known.lost.told(args.damage());
     let place = (&there, statedir.as_path());
     let mut basis = Basis::of(configured, place, &args.set, admits, &settings);
     let said = (configured, nested.as_ref());
@@ -262,7 +264,7 @@ fn prepare(
         clock,
         path: settings.place.path,
         nested,
-        notes: [misfits, configured.remarks.clone(), set.notes].concat(),
+        notes: [lost, misfits, configured.remarks.clone(), set.notes].concat(),
         memo: set.memo,
     };
     Ok((prepared, claim))
@@ -320,10 +322,11 @@ fn over(journal: &mut Journal, nested: Option<&Nested>) -> Result<Over, StartErr
 /// What the journal left, once the broker has folded it.
 fn replayed(
     journal: &Journal,
+    damage: Damage,
     broker: &mut Broker,
     recovered: &Recovered,
 ) -> Result<Known, StartError> {
-    let mut known = replay(journal, broker)?;
+    let mut known = replay(journal, Specs::of(journal, Aim::Lead(damage)), broker)?;
     let last = recovered.last_seq;
     tracing::info!(records = known.replayed, last, "the journal was replayed");
     known.last_job = known.last_job.max(JobId(recovered.last_job));
@@ -363,7 +366,7 @@ fn opened(
     if child.is_none() {
         own_place(&mut journal, statedir, args)?;
     }
-    let made = rows::complete(&mut journal)?;
+    let made = rows::complete(&mut journal, Aim::Lead(args.damage()))?;
     if made > 0 {
         tracing::info!(made, "rows of jobs that were over are written");
     }

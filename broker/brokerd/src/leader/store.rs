@@ -31,6 +31,7 @@ use eddy_wire::time::Time;
 use uuid::Uuid;
 
 use super::answers::{self, GENERATION, result_name};
+use super::lost::Lost;
 use super::{Inner, Inside, spools};
 use crate::config::InstanceConfig;
 use crate::journal::{
@@ -151,6 +152,8 @@ pub struct Known {
     pub change: Option<Change>,
     /// Who may connect, as the parent said last.
     pub admitted: Option<Access>,
+    /// Jobs of whose jobspecs a text is lost.
+    pub lost: Lost,
     /// Jobs that are not over and take of pools.
     pub takers: BTreeMap<JobId, Takes>,
 }
