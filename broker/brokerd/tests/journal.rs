@@ -183,25 +183,51 @@ fn a_second_opener_is_refused_and_told_who_has_it() {
 fn a_newer_version_is_refused_naming_both() {
     let dir = tempfile::tempdir().unwrap();
     write_rows(dir.path(), 3);
-    let expected = format!("the journal has format 99, this program knows up to {FORMAT}");
+    let expected = |name| {
+        let path = dir.path().join(name);
+        let path = path.display();
+        format!("{path} has format 99, this program knows up to {FORMAT}")
+    };
     edit(dir.path(), "PRAGMA user_version = 99");
     assert_eq!(
         open(dir.path()).map(|_| ()).unwrap_err().to_string(),
-        expected
+        expected("journal.db")
     );
     edit(dir.path(), &format!("PRAGMA user_version = {FORMAT}"));
     open(dir.path()).unwrap();
     fs::write(dir.path().join("version"), "99\n").unwrap();
     assert_eq!(
         open(dir.path()).map(|_| ()).unwrap_err().to_string(),
-        expected
+        expected("version")
     );
-    fs::write(dir.path().join("version"), "lots\n").unwrap();
-    let error = open(dir.path()).map(|_| ()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "file version holds \"lots\\n\", a number is expected"
-    );
+}
+
+#[test]
+fn a_damaged_version_is_refused_by_name_and_written_anew_where_the_journal_tells_it() {
+    let dir = tempfile::tempdir().unwrap();
+    write_rows(dir.path(), 3);
+    let path = dir.path().join("version");
+    for (bytes, shown) in [
+        (&b"lots\n"[..], "\"lots\\n\""),
+        (b"\xb1\n", "\"\u{fffd}\\n\""),
+        (b"3\n", "has format 3,"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let error = open(dir.path()).map(|_| ()).unwrap_err().to_string();
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+        assert!(error.contains(shown), "{error}");
+        let (_, recovered) = Journal::open(dir.path(), &CUT).unwrap();
+        assert_eq!((recovered.last_seq, &recovered.cut), (3, &None));
+        let said = recovered.said();
+        assert!(said[0].contains("is written anew: format 1"), "{said:?}");
+        assert_eq!(fs::read(&path).unwrap(), b"1\n");
+        assert!(open(dir.path()).unwrap().1.said().is_empty());
+    }
+    // Where that does not tell it either, nobody knows.
+    fs::write(&path, "lots\n").unwrap();
+    edit(dir.path(), "PRAGMA application_id = 7");
+    let error = Journal::open(dir.path(), &CUT).map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::Version { .. }), "{error}");
 }
 
 #[test]

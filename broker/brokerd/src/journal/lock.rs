@@ -9,8 +9,8 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::open::{OpenError, Sync};
-use super::schema::FORMAT;
+use super::open::{DATABASE, OpenError, Recover, Sync};
+use super::schema::{self, FORMAT};
 
 /// Held as long as the value lives; the kernel gives it back when the process dies.
 #[derive(Debug)]
@@ -70,29 +70,60 @@ impl Drop for DirLock {
     }
 }
 
+/// The longest that the file `version` is read: a number is shorter.
+const VERSION_BYTES_MAX: u64 = 40;
+
 /// Refuses a directory of a newer version; writes the file where there is none, or only its name:
-/// with [`Sync::Normal`] a power failure may leave no more.
-pub(super) fn check_version(dir: &Path, sync: Sync) -> Result<(), OpenError> {
+/// with [`Sync::Normal`] a power failure may leave no more. One that recovers goes by what the
+/// database says of its format, which has the same number, and answers a note of what it wrote anew.
+pub(super) fn check_version(
+    dir: &Path,
+    sync: Sync,
+    recover: Recover,
+) -> Result<Option<String>, OpenError> {
     let path = dir.join("version");
     let io = |source| OpenError::Directory {
         dir: dir.into(),
         source,
     };
-    match fs::read_to_string(&path) {
-        Ok(text) if text.is_empty() => write_version(dir, sync).map_err(io),
-        Ok(text) => match text.trim().parse::<u32>() {
-            Ok(found) if found <= FORMAT => Ok(()),
-            Ok(found) => Err(OpenError::Newer {
-                found,
-                known: FORMAT,
-            }),
-            Err(_) => Err(OpenError::Version {
-                text: text.chars().take(40).collect(),
-            }),
-        },
-        Err(e) if e.kind() == io::ErrorKind::NotFound => write_version(dir, sync).map_err(io),
-        Err(e) => Err(io(e)),
+    let text = match read_version(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(io(e)),
+    };
+    if text.is_empty() {
+        write_version(dir, sync).map_err(io)?;
+        return Ok(None);
     }
+    let refused = match text.trim().parse::<u32>() {
+        Ok(found) if found <= FORMAT => return Ok(None),
+        Ok(found) => OpenError::Newer {
+            path: path.clone(),
+            found,
+            known: FORMAT,
+        },
+        Err(_) => OpenError::Version {
+            path: path.clone(),
+            text: text.clone(),
+        },
+    };
+    let is_known = || schema::format_of(&dir.join(DATABASE)) == Some(FORMAT);
+    if recover == Recover::Refuse || !is_known() {
+        return Err(refused);
+    }
+    write_version(dir, sync).map_err(io)?;
+    Ok(Some(format!(
+        "{} held {text:?} and is written anew: format {FORMAT}, as the journal says",
+        path.display()
+    )))
+}
+
+/// What is no text of it is shown as such.
+fn read_version(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(VERSION_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Writes the version this program knows, in one step.

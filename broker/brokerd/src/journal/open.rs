@@ -85,16 +85,20 @@ pub enum OpenError {
         pid: Option<u32>,
     },
     /// Written by a later release.
-    #[error("the journal has format {found}, this program knows up to {known}")]
+    #[error("{} has format {found}, this program knows up to {known}", path.display())]
     Newer {
+        /// The database, or the file `version`.
+        path: PathBuf,
         /// The journal's format.
         found: u32,
         /// The newest this program reads.
         known: u32,
     },
     /// The file `version` holds no number.
-    #[error("file version holds {text:?}, a number is expected")]
+    #[error("{} holds {text:?}, a number is expected; `eddy start --recover` writes it anew if the journal tells its format", path.display())]
     Version {
+        /// That file.
+        path: PathBuf,
         /// What it holds, cut.
         text: String,
     },
@@ -134,19 +138,21 @@ pub struct Recovered {
     pub purged: Purged,
     /// What [`Recover::Cut`] cut away, if anything.
     pub cut: Option<Cut>,
+    /// That the file `version` was damaged and is written anew.
+    pub rewritten: Option<String>,
     /// What a person should read in the log, one line each.
     pub notes: Vec<String>,
 }
 
 impl Recovered {
-    /// What whoever asked to recover is told: what was cut, and the notes with it. Nothing of a
-    /// start that cut nothing.
+    /// What whoever asked to recover is told: what was written anew or cut, and the notes with that.
+    /// Nothing of a start that mended nothing.
     pub fn said(&self) -> Vec<String> {
-        let Some(cut) = &self.cut else {
-            return Vec::new();
-        };
+        let cut = self.cut.as_ref().map(Cut::to_string);
         let notes = self.notes.iter().map(|note| format!("journal: {note}"));
-        [cut.to_string()].into_iter().chain(notes).collect()
+        let with = cut.is_some();
+        let mended = self.rewritten.iter().cloned().chain(cut);
+        mended.chain(notes.filter(|_| with)).collect()
     }
 }
 
@@ -196,10 +202,13 @@ impl Journal {
         let mut ballast = Ballast::new(dir, options.ballast_bytes);
         let low = ballast.make_room();
         lock.sign().map_err(directory)?;
-        check_version(dir, options.sync)?;
+        let rewritten = check_version(dir, options.sync, options.recover)?;
         recover::finish(dir).map_err(directory)?;
         let (acknowledged, witness) = Acknowledged::open(dir, options.sync).map_err(directory)?;
-        let mut recovered = Recovered::default();
+        let mut recovered = Recovered {
+            rewritten,
+            ..Recovered::default()
+        };
         let witness = match options.recover {
             Recover::Refuse => witness,
             Recover::Cut => {

@@ -161,6 +161,15 @@ pub(super) fn open_salvage(path: &Path) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
+/// The format that the database at `path` says it has; none if that is no journal, or cannot be read.
+pub(super) fn format_of(path: &Path) -> Option<u32> {
+    let conn = open_reader(path).ok()?;
+    let number = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).ok();
+    let is_ours = number("PRAGMA application_id")? == i64::from(APPLICATION);
+    let format = number("PRAGMA user_version").filter(|_| is_ours)?;
+    u32::try_from(format).ok()
+}
+
 /// The definition of each table, index and view, by name.
 fn definitions(conn: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
     conn.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")?
@@ -215,6 +224,7 @@ fn migrate(conn: &Connection) -> Result<(), OpenError> {
             FORMAT => return Ok(()),
             newer => {
                 return Err(OpenError::Newer {
+                    path: conn.path().unwrap_or_default().into(),
                     found: newer,
                     known: FORMAT,
                 });
