@@ -99,6 +99,53 @@ fn a_damaged_jobspec_costs_the_job_that_waits_for_it_and_no_other() -> Tested {
     instance.shut_down()
 }
 
+/// What a row is found by is no more than what its job's records say, too.
+#[test]
+fn a_row_is_listed_as_before_whose_user_name_or_times_are_damaged() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let submit = [
+        "submit",
+        "--quiet",
+        "--wait",
+        "--job-name=one",
+        "--cc=1-9",
+        "true",
+    ];
+    instance.ok(&submit)?;
+    instance
+        .ok(&["submit", "--quiet", "--wait", "--job-name=other", "false"])
+        .ok();
+    let lists = [
+        &["jobs", "-a", "--json"][..],
+        &["jobs", "-a", "--json", "--name=one"],
+        &["jobs", "--json", "--filter=failed"],
+        &["jobs", "-a", "-A", "--json"],
+        &["jobs", "-a", "--json", "--count=5"],
+    ];
+    let listed = || -> anyhow::Result<Vec<String>> {
+        lists.iter().map(|words| instance.ok(words)).collect()
+    };
+    let before = listed()?;
+    instance.shut_down()?;
+    for (id, column, value) in [
+        (1, "user", "'x'"),
+        (2, "name", "x'ff'"),
+        (3, "t_submit", "'x'"),
+        (4, "result", "7"),
+        (5, "key", "1"),
+        (6, "user", "-1"),
+        (10, "t_inactive", "'x'"),
+    ] {
+        edit(
+            instance.state(),
+            &format!("UPDATE job SET {column} = {value} WHERE id = {id}"),
+        )?;
+    }
+    instance.start_again()?;
+    assert_eq!(listed()?, before);
+    instance.shut_down()
+}
+
 #[test]
 fn a_job_in_a_queue_instance_goes_on_whose_jobspec_is_damaged_at_the_root() -> Tested {
     let place = Place::new()?;

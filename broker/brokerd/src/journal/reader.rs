@@ -2,6 +2,7 @@
 //! the event streams come here, on threads of their own, so that no question delays a commit. It
 //! sees only what is durable and never writes.
 
+use std::cell::Cell;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rusqlite::types::Value;
+use rusqlite::types::{FromSql, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension};
 use thiserror::Error;
 
@@ -221,11 +222,12 @@ impl Reader {
         Ok(purged(&self.conn)?)
     }
 
-    /// Finished jobs, latest end first. Of a row whose text is damaged that text is empty, and so are the places of
-    /// its records: one is not to hide all others.
+    /// Finished jobs, latest end first. Of a row whose text is damaged, or what it is found by, that text is empty, and
+    /// so are the places of its records where those are: one is not to hide all others. Whether such a row is one that
+    /// `filter` takes is not known before it is made again.
     ///
     /// # Errors
-    /// [`ReadError`] if the disk fails, or what a row is found by is damaged.
+    /// [`ReadError`] if the disk fails.
     pub fn finished(&self, filter: &Filter) -> Result<Vec<Finished>, ReadError> {
         let (condition, values) = condition(filter);
         let sql = format!(
@@ -274,16 +276,51 @@ fn finished_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Finished> {
         row.get_ref(at)
             .map(|text| text.as_str().unwrap_or_default())
     };
-    Ok(Finished {
+    let columns = Columns {
+        row,
+        damaged: Cell::new(0),
+    };
+    let mut job = Finished {
         id: row.get::<_, i64>(0)? as u64,
-        user: row.get(1)?,
-        key: row.get(2)?,
-        name: row.get(3)?,
-        result: row.get(4)?,
-        t_submit: row.get(5)?,
-        t_inactive: row.get(6)?,
+        user: columns.get(1),
+        key: columns.get(2),
+        name: columns.get(3),
+        result: columns.get(4),
+        t_submit: columns.get(5),
+        t_inactive: columns.get(6),
         events: sequences::from_json(text(7)?).unwrap_or_default(),
         row: text(8)?.to_owned(),
+    };
+    // What is found by other words than it has is to be made again as a whole.
+    if columns.damaged.get() > 0 {
+        job.row.clear();
+        job.t_inactive = place_of(row)?;
+    }
+    Ok(job)
+}
+
+/// The columns of a row, those of another type than the schema's empty.
+struct Columns<'r, 's> {
+    row: &'r rusqlite::Row<'s>,
+    damaged: Cell<u32>,
+}
+
+impl Columns<'_, '_> {
+    fn get<T: FromSql + Default>(&self, at: usize) -> T {
+        self.row.get(at).unwrap_or_else(|_| {
+            self.damaged.set(self.damaged.get() + 1);
+            T::default()
+        })
+    }
+}
+
+/// The time by which SQLite has a row in its place whose own is none: behind all where there is nothing, else before.
+fn place_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<i64> {
+    Ok(match row.get_ref(6)? {
+        ValueRef::Null => i64::MIN,
+        ValueRef::Integer(t) => t,
+        ValueRef::Real(t) => t as i64,
+        ValueRef::Text(_) | ValueRef::Blob(_) => i64::MAX,
     })
 }
 
@@ -315,7 +352,9 @@ fn condition(filter: &Filter) -> (String, Vec<Value>) {
     }
     if let Some(user) = filter.user {
         // The plus keeps SQLite from collecting and sorting all jobs of the user by `job_by_key`.
-        parts.push("+user = ?".into());
+        // One that is no number any more may be of anybody.
+        let damaged = "typeof(user) <> 'integer' OR user NOT BETWEEN 0 AND 4294967295";
+        parts.push(format!("(+user = ? OR {damaged})"));
         values.push(number(user.into()));
     }
     if let Some(name) = &filter.name {

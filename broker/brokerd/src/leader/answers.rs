@@ -185,8 +185,10 @@ fn rows(reader: &Reader, request: &ListRequest, late: Late<'_>) -> Result<Rows, 
     filter.limit = most;
     let page = reader.finished(&filter)?;
     for job in page.iter().filter(|job| !known.contains(&job.id)) {
-        if rows.len() < limit && rare.takes(job) {
-            let row = row_of(reader, job).filter(|row| matches(request, row));
+        if rows.len() < limit && (job.row.is_empty() || rare.takes(job)) {
+            let row = row_of(reader, job).filter(|row| {
+                matches(request, row) && (!job.row.is_empty() || is_meant(request, row))
+            });
             rows.extend(row);
         }
     }
@@ -222,6 +224,17 @@ fn row_of(reader: &Reader, job: &Finished) -> Option<JobRow> {
         }
     }
     made.ok().flatten()
+}
+
+/// Whether a row that was made again is one that the journal was asked for.
+fn is_meant(request: &ListRequest, row: &JobRow) -> bool {
+    let result = |result: &JobResult| row.result.as_ref() == Some(result);
+    request.user.is_none_or(|user| user == row.userid)
+        && request.name.as_ref().is_none_or(|name| *name == row.name)
+        && (request.results.is_empty() || request.results.iter().any(result))
+        && request
+            .since
+            .is_none_or(|since| row.t_inactive.is_some_and(|t| t >= since))
 }
 
 /// Whether it asks for all that the journal finds for it.
