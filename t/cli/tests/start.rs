@@ -79,6 +79,44 @@ fn a_command_that_shuts_its_instance_down_gives_its_exit_code() -> Tested {
     place.nothing_is_left()
 }
 
+/// It half began: no shell, and no word of why.
+#[test]
+fn a_start_that_may_not_have_the_descriptors_it_needs_is_refused_in_a_line() -> Tested {
+    let place = Place::new()?;
+    let start = |limit: &str, size: &str| {
+        let mut command = place.command("sh");
+        let script = format!("ulimit {limit} && exec \"$@\"");
+        command.args(["-c", &script, "sh", &place.program()]);
+        command.args(["start", "--cores=1", size, "true"]);
+        Running::start(command)?.wait()
+    };
+    for (limit, size, said) in [
+        (
+            "-n 20",
+            "--size=1",
+            "is 20 (`ulimit -Hn`), this instance needs at least 40 (nodes: 1)",
+        ),
+        (
+            "-n 48",
+            "--size=4",
+            "is 48 (`ulimit -Hn`), this instance needs at least 52 (nodes: 4)",
+        ),
+    ] {
+        let ran = start(limit, size)?;
+        let line = ran.refusal()?;
+        assert_eq!(
+            line,
+            format!("eddy start: open files: the hard limit {said}")
+        );
+    }
+    // A soft one is raised.
+    let ran = start("-S -n 20", "--size=1")?;
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let ran = start("-n 40", "--size=1")?;
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    place.nothing_is_left()
+}
+
 #[test]
 fn start_in_the_background_prints_where_it_is_and_is_found_in_every_way() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;

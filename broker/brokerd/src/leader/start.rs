@@ -3,10 +3,12 @@
 //! Called once. Each step is undone by the end of the process; nothing is
 //! written before the lock of the state directory is held.
 
+mod files;
 mod fits;
 mod held;
 mod kept;
 mod set;
+mod signals;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +51,7 @@ use super::store::{Known, Store};
 use super::texts::{Aim, Specs};
 use super::tree::{Tree, TreeParts};
 use super::turn::{Leader, Parts};
-use super::{BrokerArgs, Inner, Inside, Ready};
+use super::{BrokerArgs, Inner, Ready};
 use crate::clients::{ARRIVALS_MAX, Admission, listen};
 use crate::clock::Clock;
 use crate::config::declared::FitError;
@@ -63,12 +65,14 @@ use crate::rundir::{self, Claim, RundirError};
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::{raise_open_files, spare_this_process};
 use crate::shell::spawn::Rlimit;
+use files::{FilesError, enough_files};
 use fits::fits;
 use held::{HeldError, keeps_held};
 use kept::{
     CopyError, InsideError, identity, in_force, keep, keep_said, keys, outermost, own_place,
     possession, there,
 };
+use signals::watch_signals;
 
 /// How long a lock that is held is tried for.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -119,6 +123,9 @@ pub enum StartError {
     /// Users whom it is to admit.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// It may not have as many descriptors as it needs.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// The system refused something.
     #[error("cannot {attempt}")]
     Io {
@@ -204,6 +211,7 @@ fn prepare(
     configured: &Configured,
     source: &Source,
 ) -> Result<(Prepared, Claim), StartError> {
+    enough_files(0)?;
     let mut config = configured.config.clone();
     let statedir = std::path::absolute(statedir(args, child.as_ref()))
         .map_err(io("find the state directory"))?;
@@ -238,6 +246,7 @@ fn prepare(
     let said = (configured, nested.as_ref());
     let (set, access) = in_force(&mut config, &mut basis, said, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
+    enough_files(inventory.ranks().difference(&settings.local).len())?;
     let misfits = fits(configured, &inventory, &known.removed)?;
     if nested.is_none() {
         keeps_held(&known, &settings.inventory)?;
@@ -574,29 +583,4 @@ impl Prepared {
             },
         })
     }
-}
-
-/// TERM and INT end the instance in order; HUP is not for a daemon.
-fn watch_signals(inside: Inside) -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    tokio::task::spawn_local(async move {
-        loop {
-            let name = tokio::select! {
-                _ = terminate.recv() => "TERM",
-                _ = interrupt.recv() => "INT",
-                _ = hangup.recv() => {
-                    tracing::info!("signal HUP is ignored");
-                    continue;
-                }
-            };
-            tracing::info!("signal {name}: the instance is to end");
-            if inside.send(Inner::Stop).is_err() {
-                return;
-            }
-        }
-    });
-    Ok(())
 }
