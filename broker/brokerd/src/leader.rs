@@ -22,6 +22,7 @@ pub mod own;
 pub mod peers;
 pub mod planner;
 pub mod program;
+pub mod queued;
 pub mod rates;
 pub mod ready;
 pub mod reload;

@@ -281,7 +281,13 @@ fn jobs_of_a_queue_that_a_start_left_out_can_be_let_go() -> Tested {
     fs::write(&file, AFTER)?;
     let state = instance.state().display().to_string();
     let other = ["--statedir", &state, "--config", &file];
-    instance.ok(&[&["start", "--background"], &other[..]].concat())?;
+    let started = instance.run(&[&["start", "--background"], &other[..]].concat())?;
+    assert_eq!(started.code, 0, "{}", started.err);
+    let said = format!(
+        "eddy start: queue `old` is no more in this configuration; its jobs stay in it, without rules of it, until \
+         they are over or moved: {job}\n"
+    );
+    assert_eq!(started.err, said);
     assert_eq!(instance.row(&job)?["state"], "SCHED");
     let audit = instance.ok(&["audit", "--event", "memo", "--json"])?;
     for line in CHANGES {

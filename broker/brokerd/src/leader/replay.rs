@@ -67,6 +67,7 @@ pub fn replay(
         match specs.record(&row) {
             Ok(record) => {
                 known.lost.apply(&record.event);
+                known.queued.apply(&record.event);
                 if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job) {
                     known.keys.insert(job, submit.key);
                     // One that cannot be read was refused.

@@ -443,9 +443,15 @@ impl Prepared {
         Ok(code)
     }
 
-    /// Which jobs never start for want of pools: this start may have another configuration than they were taken under.
+    /// Which jobs never start for want of pools, and which are in queues that are no more: this start may have another
+    /// configuration than they were taken under.
     fn lacking(&self) -> Vec<String> {
-        let lacking = self.known.lacking(&self.config.instance.pools);
+        let (known, config) = (&self.known, &self.config.instance);
+        let lacking = [
+            known.lacking(&config.pools),
+            known.queued.gone(&config.queues),
+        ]
+        .concat();
         lacking.iter().for_each(|line| tracing::warn!("{line}"));
         lacking
     }

@@ -32,6 +32,7 @@ use uuid::Uuid;
 
 use super::answers::{self, GENERATION, result_name};
 use super::lost::Lost;
+use super::queued::Queued;
 use super::{Inner, Inside, spools};
 use crate::config::InstanceConfig;
 use crate::journal::{
@@ -154,6 +155,8 @@ pub struct Known {
     pub admitted: Option<Access>,
     /// Jobs of whose jobspecs a text is lost.
     pub lost: Lost,
+    /// In which queues jobs are that are not over.
+    pub queued: Queued,
     /// Jobs that are not over and take of pools.
     pub takers: BTreeMap<JobId, Takes>,
 }
