@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::MissedTickBehavior;
 
 use crate::frame::{self, FrameError, Inbound};
-use crate::rundir::{self, LOCAL_SOCKET, SHELL_SOCKET};
+use crate::rundir::{self, LOCAL_SOCKET, RundirError, SHELL_SOCKET};
 use crate::socket::Inlet;
 use crate::speech;
 
@@ -54,7 +54,7 @@ const LEAVING_READS: usize = 16;
 /// What a socket is called until it may be found. No longer than their names, so that its path has room.
 const NAMELESS: &str = "next";
 /// How often is looked whether a socket can still be found.
-const LOOK: Duration = Duration::from_secs(30);
+pub const LOOK: Duration = Duration::from_secs(30);
 /// After a failure to accept (no descriptors left) the next try waits so long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -141,6 +141,19 @@ impl Admission {
         true
     }
 
+    /// Makes the run directory again where it is gone, as open as it was; answers it, to be held.
+    fn again(&self) -> Result<Option<File>, RundirError> {
+        let held = rundir::again(&self.statedir, &self.rundir)?;
+        if held.is_some() {
+            let rundir = self.rundir.display();
+            tracing::warn!("the run directory {rundir} was gone and is there again");
+            if self.others.borrow().access().admits_others() {
+                rundir::open_to_others(&self.statedir, &self.rundir);
+            }
+        }
+        Ok(held)
+    }
+
     /// The roles of a user; none is refused.
     pub fn roles(&self, uid: u32) -> Roles {
         self.others.borrow().access().roles(self.owner, uid)
@@ -207,6 +220,8 @@ struct Entrance {
     path: PathBuf,
     listener: UnixListener,
     inode: u64,
+    /// The run directory, if it was made again here.
+    _held: Option<File>,
 }
 
 impl Entrance {
@@ -219,15 +234,24 @@ impl Entrance {
             path,
             listener,
             inode,
+            _held: None,
         })
     }
 
-    /// Opens it again where it is gone: what cleans up in /tmp may have removed it, or its user, and nobody would
-    /// reach this rank any more.
+    /// Opens it again where it is gone: what cleans up in /tmp may have removed it, its directory, or its user, and
+    /// nobody would reach this rank any more.
     fn look(&mut self, admission: &Admission) {
         let meta = std::fs::symlink_metadata(&self.path);
         if meta.is_ok_and(|meta| meta.ino() == self.inode) {
             return;
+        }
+        match admission.again() {
+            Ok(None) => {}
+            Ok(Some(held)) => self._held = Some(held),
+            Err(error) => {
+                let error = crate::leader::chain(&error);
+                return tracing::error!(%error, "the run directory is gone");
+            }
         }
         let path = self.path.display();
         match bind(

@@ -21,7 +21,6 @@ mod word;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -30,7 +29,6 @@ use bytes::Bytes;
 use eddy_broker::link::{FRAME_HEADER_BYTES, PIECE_BYTES_MAX, WINDOW_BYTES};
 use eddy_broker::tree::overlay::{OverlayInput, OverlayOutput, PipeId};
 use eddy_wire::link::{Hello, HelloAnswer};
-use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, spawn_local};
 
@@ -137,10 +135,8 @@ impl Pipes {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        remove(&path)?;
-        let listener = UnixListener::bind(&path)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        let task = spawn_local(door::accept(Rc::clone(&self.hall), listener));
+        let door = door::Door::open(path)?;
+        let task = spawn_local(door::accept(Rc::clone(&self.hall), door));
         self.door = Some(task.abort_handle());
         Ok(())
     }

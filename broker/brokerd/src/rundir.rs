@@ -293,6 +293,30 @@ pub fn make(statedir: &Path, path: &Path) -> Result<Made, RundirError> {
     make_private(path, own())
 }
 
+/// Makes the run directory of a rank that serves there again, and holds it, where what cleans up removed it; none
+/// where it is there, whosever it is.
+///
+/// # Errors
+/// [`RundirError`], as for [`make`].
+pub fn again(statedir: &Path, path: &Path) -> Result<Option<File>, RundirError> {
+    let is_gone = |path: &Path| {
+        let found = fs::symlink_metadata(path);
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    if !is_gone(path) {
+        return Ok(None);
+    }
+    if let Some(shared) = path.parent().filter(|shared| is_gone(shared)) {
+        make_private(shared, own())?;
+    }
+    make_private(path, own())?;
+    let held = hold(path)?.ok_or_else(|| RundirError::Held {
+        path: path.to_owned(),
+        statedir: statedir.to_owned(),
+    })?;
+    Ok(Some(held))
+}
+
 /// Lets other users reach the clients' socket of a rank, and those who have an
 /// instance in it its state directory; nothing else of either directory. What
 /// cannot be opened is logged: the owner is served all the same.

@@ -44,6 +44,49 @@ async fn a_socket_that_was_removed_is_there_again_when_it_is_looked_for() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+/// As what cleans up in /tmp does it, with the directory that it is in.
+#[tokio::test]
+async fn a_run_directory_that_was_removed_is_there_again_with_its_sockets_and_as_open_as_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let owner = rustix::process::geteuid().as_raw();
+    let (state, shared) = (dir.path().join("state"), dir.path().join("eddy-7"));
+    let rundir = shared.join("0123abcd");
+    for path in [&state, &shared, &rundir] {
+        std::fs::create_dir(path).expect("a directory");
+    }
+    let admission = Admission::own(owner, &state, &rundir);
+    let doors = [(LOCAL_SOCKET, Door::Local), (SHELL_SOCKET, Door::Shell)];
+    let open = |(name, door)| Entrance::open(&rundir, name, door, &admission);
+    let mut entrances = doors.map(|door| open(door).expect("a free directory"));
+    let mode = |path: &Path| std::fs::metadata(path).map(|meta| meta.mode() & 0o777).ok();
+    for (gone, users, modes) in [
+        (&rundir, Users::Owner, (0o700, 0o600)),
+        (&shared, Users::All, (0o711, 0o666)),
+    ] {
+        admission.learn(&Access {
+            users,
+            ..Access::default()
+        });
+        std::fs::remove_dir_all(gone).expect("it was there");
+        for entrance in &mut entrances {
+            entrance.look(&admission);
+        }
+        let local = rundir.join(LOCAL_SOCKET);
+        assert_eq!(
+            (mode(&rundir), mode(&local)),
+            (Some(modes.0), Some(modes.1))
+        );
+        assert_eq!(mode(&rundir.join(SHELL_SOCKET)), Some(0o600));
+        let client = UnixStream::connect(&local).await.expect("it is there");
+        entrances[0].listener.accept().await.expect("a connection");
+        drop(client);
+        // Nobody else begins in it.
+        let other = File::open(&rundir).expect("a directory");
+        let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        assert!(rustix::fs::flock(&other, lock).is_err());
+    }
+}
+
 /// A rank as it begins, and the modes of its sockets for clients and for the shell.
 async fn begun(rundir: &Path, admission: &Admission) -> (u32, u32) {
     let (arrivals, _arrived) = mpsc::channel(1);

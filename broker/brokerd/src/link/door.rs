@@ -4,6 +4,9 @@
 //! Whatever comes here is hostile until it has been read as a hello: bytes that
 //! are none are refused by name and touch no transport library.
 
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +16,72 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::link::{Hello, HelloAnswer};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, timeout};
 
 use super::fault::Fault;
-use super::{End, Hall, Phase, Transport, dealer, stream, word};
+use super::{End, Hall, Phase, Transport, dealer, remove, stream, word};
+use crate::clients::LOOK;
 
 /// After a failure to accept (no descriptors left) the next try waits so long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// A door that can be found.
+pub(super) struct Door {
+    path: PathBuf,
+    listener: UnixListener,
+    inode: u64,
+}
+
+impl Door {
+    /// Opens it, in the place of an old one: the caller holds the directory, so nobody listens there.
+    pub(super) fn open(path: PathBuf) -> io::Result<Door> {
+        remove(&path)?;
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let inode = std::fs::symlink_metadata(&path)?.ino();
+        Ok(Door {
+            path,
+            listener,
+            inode,
+        })
+    }
+
+    /// Opens it again where it is gone, as the sockets beside it are ([`crate::clients`]): those make the run
+    /// directory again, too.
+    fn look(&mut self) {
+        let meta = std::fs::symlink_metadata(&self.path);
+        if meta.is_ok_and(|meta| meta.ino() == self.inode) || !self.has_directory() {
+            return;
+        }
+        let path = self.path.display().to_string();
+        match Door::open(self.path.clone()) {
+            Ok(door) => {
+                tracing::warn!("the door {path} was gone and is there again");
+                *self = door;
+            }
+            Err(error) => tracing::error!(%error, "the door {path} is gone"),
+        }
+    }
+
+    fn has_directory(&self) -> bool {
+        self.path.parent().is_some_and(Path::is_dir)
+    }
+}
+
 /// Takes in one after the other, for as long as the rank lives.
-pub(super) async fn accept(hall: Rc<Hall>, listener: UnixListener) {
+pub(super) async fn accept(hall: Rc<Hall>, mut door: Door) {
     let chairs = Arc::new(Semaphore::new(hall.limits.knocks));
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let stream = match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = door.listener.accept() => accepted,
+            _ = look.tick() => {
+                door.look();
+                continue;
+            }
+        };
+        let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::error!(%error, "cannot accept a knock");
@@ -165,5 +221,32 @@ async fn meet(
     tokio::select! {
         pair = timeout(limit, seat.accept()) => pair.unwrap_or(Err(Fault::Late { what, limit })),
         fault = word::hung_up(stream) => Err(fault),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_door_that_was_removed_is_there_again_once_its_directory_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let rundir = dir.path().join("run");
+        std::fs::create_dir(&rundir).expect("a directory");
+        let path = rundir.join("door");
+        let mut door = Door::open(path.clone()).expect("a free directory");
+        let inode = door.inode;
+        door.look();
+        assert_eq!(door.inode, inode, "nothing is done where it is there");
+        std::fs::remove_dir_all(&rundir).expect("it was there");
+        door.look();
+        assert!(!rundir.exists(), "it is the sockets' to make");
+        std::fs::create_dir(&rundir).expect("a directory");
+        door.look();
+        let knocks = UnixStream::connect(&path).await.expect("it is there");
+        door.listener.accept().await.expect("a connection");
+        drop(knocks);
+        let mode = std::fs::metadata(&path).expect("a socket").mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }
