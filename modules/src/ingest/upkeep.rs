@@ -15,7 +15,8 @@ use uuid::Uuid;
 use super::fleet::{self, FLEET_URGENCY};
 use super::keys::Known;
 use super::numbers::Taken;
-use super::{HELD_BYTES, HELD_MAX, Ingest, Intake, Submission, too_many};
+use super::proposal::too_many;
+use super::{HELD_BYTES, HELD_MAX, Ingest, Intake, Submission};
 use crate::settings::{Damage, Declared};
 
 impl Ingest {
