@@ -176,13 +176,6 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
             false => None,
         },
     });
-    let rundir = rundir::place_rank(
-        common.runtime.as_deref(),
-        &statedir,
-        &args.instance,
-        args.rank,
-    )?;
-    let claim = claimed(&statedir, &rundir)?;
     let post = Post {
         instance: args.instance.clone(),
         job: args.job,
@@ -195,6 +188,9 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
         statedir,
         marker: None,
     };
+    let runtime = common.runtime.as_deref();
+    let rundir = rundir::place_rank(runtime, &post.statedir, post.rank_of())?;
+    let claim = claimed(&post.statedir, &rundir)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(SWEEPS_MAX)

@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use eddy_wire::id::{Attempt, JobId};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use thiserror::Error;
@@ -141,24 +142,46 @@ fn place(
     }
 }
 
-/// The same for another rank of that instance on this node, whose state directory that is: its name has the
-/// rank behind the instance's. Where somebody else was first in `/tmp` it is in the state directory.
+/// A rank other than the leader's, in one life of its instance.
+#[derive(Clone, Copy, Debug)]
+pub struct RankOf<'r> {
+    /// The instance's id.
+    pub instance: &'r str,
+    /// Which job of its parent that is, and in which attempt; none for a root.
+    pub job: Option<(JobId, Attempt)>,
+    /// As its directories are named.
+    pub rank: u32,
+}
+
+impl RankOf<'_> {
+    /// What its run directory is called. The next attempt of an instance counts its ranks anew: on a machine that is
+    /// several of its nodes one has a number that another, which still ends, had before, so each has a name of its own.
+    fn name(&self) -> String {
+        let name = format!("{}-{}", name(self.instance), self.rank);
+        match self.job {
+            Some((job, attempt)) => format!("{name}-{job}.{attempt}"),
+            None => name,
+        }
+    }
+}
+
+/// The same for another rank on this node, whose state directory that is. Where somebody else was first in `/tmp` it
+/// is in the state directory.
 pub fn place_rank(
     runtime: Option<&str>,
     statedir: &Path,
-    instance: &str,
-    rank: u32,
+    rank: RankOf<'_>,
 ) -> Result<PathBuf, RundirError> {
     let shared = shared(runtime);
-    let found = shared.map(|shared| shared.join(format!("{}-{rank}", name(instance))));
+    let found = shared.map(|shared| shared.join(rank.name()));
     found
         .and_then(short_enough)
         .or_else(|error| in_state(statedir, error))
 }
 
 /// The directory that holds that of a rank of this user's, who has no other by his environment, and its name there.
-pub fn rank_of(user: u32, instance: &str, rank: u32) -> (PathBuf, String) {
-    (parent(None, user), format!("{}-{rank}", name(instance)))
+pub fn rank_of(user: u32, rank: RankOf<'_>) -> (PathBuf, String) {
+    (parent(None, user), rank.name())
 }
 
 /// The same beside the run directory in which this instance is reached; `None`

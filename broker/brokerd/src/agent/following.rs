@@ -34,7 +34,7 @@ use crate::config::Limits;
 use crate::leader::peers::{Admitted, Peers};
 use crate::leader::shells::{Ground, Shells, Tell};
 use crate::link::{DOOR_SOCKET, Pipes};
-use crate::rundir;
+use crate::rundir::{self, RankOf};
 
 /// Inputs worked off in one turn at most.
 const TURN_MAX: usize = 256;
@@ -69,6 +69,15 @@ impl Post {
     /// Whether it is this process's own rank, not one of an inner instance.
     fn is_own(&self) -> bool {
         self.marker.is_none()
+    }
+
+    /// Which rank that is, as its run directory is named.
+    pub fn rank_of(&self) -> RankOf<'_> {
+        RankOf {
+            instance: &self.instance,
+            job: self.job,
+            rank: self.node,
+        }
     }
 }
 
@@ -127,7 +136,7 @@ impl Following {
     /// `LocalSet`.
     pub fn begin(post: Post, common: Rc<Common>) -> Result<Following, AgentError> {
         let runtime = common.runtime.as_deref();
-        let rundir = rundir::place_rank(runtime, &post.statedir, &post.instance, post.node)?;
+        let rundir = rundir::place_rank(runtime, &post.statedir, post.rank_of())?;
         rundir::make(&post.statedir, &rundir)?;
         let seat = Seat {
             instance: post.instance.clone(),

@@ -156,7 +156,7 @@ pub async fn host_as(
     host_until(user, &post, common, starters, stop).await;
     // That process has the marker of its job: where the job's end has the shell of this node end what is within it,
     // it is killed, with its sockets there. The shell does not follow what a user's state directory says.
-    let left = Left::of_rank(user, &post.instance, post.node);
+    let left = Left::of_rank(user, post.rank_of());
     if let Err(why) = starters.remove(left).await {
         tracing::warn!(
             instance = post.instance,

@@ -99,7 +99,7 @@ impl Hosts {
         let (post, common) = (self.post(&order), Rc::clone(&self.common));
         let user = order.user;
         let task = spawn_local(async move {
-            // The one before has the same sockets, and takes them away as it ends: that comes first.
+            // The one before has the same state directory, and takes its sockets away as it ends: that comes first.
             for before in before {
                 let _ = before.await;
             }
@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
     use crate::config::Transport;
-    use crate::rundir::{LOCAL_SOCKET, place_rank};
+    use crate::rundir::{LOCAL_SOCKET, recorded};
 
     const INSTANCE: &str = "11111111-2222-4333-8444-555555555555";
 
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// The rank of one job of a queue instance and that of its next have one run directory: whoever ended last
+    /// The rank of one job of a queue instance and that of its next have one state directory: whoever ended last
     /// took the sockets of whoever began first, whose shells then found none.
     #[test]
     fn a_rank_begins_when_the_one_that_was_told_to_end_has_ended() {
@@ -279,7 +279,7 @@ mod tests {
             transport: Transport::Stream,
             fanout: 16,
             nofile: None,
-            runtime: Some(runtime.clone()),
+            runtime: Some(runtime),
             starters: None,
         });
         let post = Post {
@@ -291,8 +291,11 @@ mod tests {
             statedir: directory.path().join("state"),
             marker: None,
         };
-        let socket = place_rank(Some(&runtime), directory.path(), INSTANCE, 1).expect("short");
-        let socket = socket.join(LOCAL_SOCKET);
+        let state = directory.path().join("state/children/batch");
+        let is_there = || {
+            let rundir = recorded(&state);
+            rundir.is_some_and(|rundir| rundir.join(LOCAL_SOCKET).exists())
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -315,13 +318,67 @@ mod tests {
             for _ in 0..1_000 {
                 tokio::task::yield_now().await;
             }
-            assert!(!socket.exists(), "it began before the other's end");
+            assert!(!is_there(), "it began before the other's end");
             drop(may_end);
             assert_eq!(told.recv().await.as_deref(), Some(INSTANCE));
-            while !socket.exists() {
+            while !is_there() {
                 tokio::task::yield_now().await;
             }
             hosts.end().await;
+        }));
+    }
+
+    /// Nodes of one machine are pretended, or rented one by one: the next life of an instance counts its ranks anew,
+    /// and one has the number on another node that another of the life before has, which is ending.
+    #[test]
+    fn a_rank_that_ends_takes_no_sockets_of_the_next_life_on_another_node() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let owner = rustix::process::getuid().as_raw();
+        let common = Rc::new(Common {
+            owner,
+            transport: Transport::Stream,
+            fanout: 16,
+            nofile: None,
+            runtime: Some(directory.path().to_string_lossy().into_owned()),
+            starters: None,
+        });
+        let state = |node: u32| directory.path().join(format!("ranks/{node}"));
+        let hosts = |node: u32| {
+            let post = Post {
+                instance: "99999999-2222-4333-8444-555555555555".to_owned(),
+                job: None,
+                rank: Rank(node),
+                node,
+                leader: "/nowhere/door".to_owned(),
+                statedir: state(node),
+                marker: None,
+            };
+            let (ended, told) = mpsc::unbounded_channel();
+            (Hosts::new(&post, Rc::clone(&common), ended), told)
+        };
+        let local = |node: u32| {
+            let rundir = recorded(&state(node).join("children/batch"));
+            rundir.map(|rundir| rundir.join(LOCAL_SOCKET))
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let all = tokio::task::LocalSet::new();
+        runtime.expect("a runtime").block_on(all.run_until(async {
+            let ((mut first, mut told), (mut second, _)) = (hosts(1), hosts(2));
+            first.host(order(1, owner));
+            while !local(1).is_some_and(|socket| socket.exists()) {
+                tokio::task::yield_now().await;
+            }
+            second.host(order(2, owner));
+            while !local(2).is_some_and(|socket| socket.exists()) {
+                tokio::task::yield_now().await;
+            }
+            first.unhost(INSTANCE.to_owned());
+            assert_eq!(told.recv().await.as_deref(), Some(INSTANCE));
+            let socket = local(2).expect("it is recorded");
+            assert!(socket.exists(), "{} is gone", socket.display());
+            second.end().await;
         }));
     }
 }

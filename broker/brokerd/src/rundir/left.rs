@@ -16,7 +16,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{SCHEME, URI_FILE};
+use super::{RankOf, SCHEME, URI_FILE};
 
 /// The most bytes of a file that says where an instance was reached.
 const URI_BYTES_MAX: usize = 4096;
@@ -37,9 +37,9 @@ pub struct Left {
 }
 
 impl Left {
-    /// By a rank of this instance of that user.
-    pub fn of_rank(user: u32, instance: &str, rank: u32) -> Left {
-        let (shared, name) = super::rank_of(user, instance, rank);
+    /// By a rank of an instance of that user.
+    pub fn of_rank(user: u32, rank: RankOf<'_>) -> Left {
+        let (shared, name) = super::rank_of(user, rank);
         Left {
             user,
             shared,

@@ -13,11 +13,16 @@ fn where_somebody_else_was_first_it_is_in_the_state_directory() {
     fs::set_permissions(&squatted, Permissions::from_mode(0o777)).expect("ours");
     let state = tempfile::tempdir().expect("a directory");
     let text = runtime.path().to_str();
-    let path = place_rank(text, state.path(), "0123456789abcdef", 1).expect("a place");
+    let rank = RankOf {
+        instance: "0123456789abcdef",
+        job: None,
+        rank: 1,
+    };
+    let path = place_rank(text, state.path(), rank).expect("a place");
     assert_eq!(path, state.path().join("run"));
     assert_eq!(make(state.path(), &path).expect("made"), Made::New);
     let deep = state.path().join("d".repeat(SOCKET_PATH_MAX));
-    let error = place_rank(text, &deep, "0123456789abcdef", 1).expect_err("too long");
+    let error = place_rank(text, &deep, rank).expect_err("too long");
     assert!(matches!(error, RundirError::Foreign { .. }), "{error}");
 }
 
