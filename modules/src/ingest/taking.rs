@@ -10,6 +10,7 @@ use std::sync::Arc;
 use eddy_broker::{Caller, Outbox, Request, TakenBy};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Exception, Kind};
+use eddy_wire::gang;
 use eddy_wire::id::JobId;
 use eddy_wire::services::child::TakenUp;
 use eddy_wire::services::job::{SubmitRequest, Submitted};
@@ -135,7 +136,8 @@ impl Ingest {
         out: &mut Outbox,
     ) {
         let taken = self.taken.remove(&caller);
-        let Some(mut submission) = taken.filter(|_| is_for_good(refusal)) else {
+        let is_recorded = |taken: &Submission| is_for_good(refusal) && is_no_member(taken);
+        let Some(mut submission) = taken.filter(is_recorded) else {
             out.refuse(caller, refusal);
             return;
         };
@@ -151,6 +153,11 @@ impl Ingest {
             out.append(now, JobId(first.0 + index), cancelled(note.clone()));
         }
     }
+}
+
+/// Whether it is of no gang: what a gang cannot have is no member of it, by whatever record.
+fn is_no_member(submission: &Submission) -> bool {
+    gang::of(&submission.spec).is_ok_and(|gang| gang.is_none())
 }
 
 /// Whether it will be said again whenever the same is asked. That a key is of other jobs says nothing about these.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use eddy_wire::gang;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
@@ -30,9 +31,11 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
             };
             // Its parent refused it, or knew it already, or its user ended it; or it had no time to hear of it.
             let ended = job.end.as_ref().map(|end| &end.exception);
+            let is_member = gang::of(&job.submit.spec).is_ok_and(|gang| gang.is_some());
             let is_said = |note: &str| {
-                // Under its key are other jobs; what else is refused is recorded there.
+                // Under its key are other jobs, or its gang cannot have it; what else is refused is recorded there.
                 note.starts_with("the parent refuses it: key ")
+                    || note.starts_with("the parent refuses it: ") && is_member
                     || note.starts_with("it is job ")
                     || note.ends_with(", which was to grow by it, is over")
                     // Who takes no part in limits that came since: here, as at the parent.
