@@ -33,7 +33,7 @@ pub struct Known {
     pub count: u32,
     /// Hash of its jobspec.
     pub jobspec: Hash,
-    /// The copies that are known of it, all as long as none is over since before the last restart; none for one plain job.
+    /// The copies that are known of it: all but those that were over before the last restart. None for one plain job.
     pub copies: Option<Idset>,
     /// Whether its jobs are kept until somebody has waited for them.
     pub waitable: Waitable,

@@ -308,12 +308,11 @@ impl Oracle {
 
     fn fold_one(&mut self, record: &Record) {
         self.eligible.apply(record);
-        let checked = self.refused.apply(record);
-        self.check(checked);
+        let goes_on = self.refused.apply(record);
         let urged = users::may_urge(&self.recorded, record)
             .and_then(|()| users::may_extend(&self.recorded, record));
         let checked = self.recorded.apply(record);
-        self.check(checked);
+        self.check(goes_on.and(checked));
         let checked = self.limited.apply(record, &self.recorded);
         self.check(checked);
         if let Kind::Memo(memo) = &record.event.kind
@@ -324,14 +323,10 @@ impl Oracle {
         // What a queue instance began without the parent it began by what it had heard before.
         let job = record.event.job;
         let is_bound = !job.is_some_and(|job| self.recorded.has_begun_below(job));
-        let mut queued = self.queued.apply(record);
-        if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, job) {
-            queued = self.refused.found(job, submit, queued);
-        }
+        let queued = self.refused.found(record, self.queued.apply(record));
         let reserved = self.reserved.apply(record);
         if is_bound {
-            self.check(queued);
-            self.check(reserved);
+            self.check(queued.and(reserved));
         }
         let checked = self.preempts.apply(&self.recorded, record);
         self.check(checked);
@@ -339,8 +334,7 @@ impl Oracle {
         if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job)
             && !self.recorded.is_not_as_asked(job, submit)
         {
-            let checked = self.screened.apply(job, submit);
-            let checked = self.refused.found(job, submit, checked);
+            let checked = self.refused.found(record, self.screened.apply(job, submit));
             self.check(checked);
         }
         let checked = self.silent.apply(&self.recorded, record);

@@ -211,14 +211,12 @@ fn prepare(
     configured: &Configured,
     source: &Source,
 ) -> Result<(Prepared, Claim), StartError> {
-    enough_files(0)?;
     let mut config = configured.config.clone();
     let statedir = std::path::absolute(statedir(args, child.as_ref()))
         .map_err(io("find the state directory"))?;
     let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
     let instance = identity(&mut journal)?;
-    let given = config.rank.rundir.as_deref();
-    let (rundir, claim) = reached(&statedir, given, child.as_ref(), &instance)?;
+    let (rundir, claim) = reached(&statedir, &config, child.as_ref(), &instance)?;
     let clock = Clock::start(Time(recovered.last_t));
     let nested = child.map(|child| {
         let hello = child.hello(&instance, &rundir);
@@ -228,9 +226,8 @@ fn prepare(
     let possession = possessed(nested.as_ref(), &journal, source, args)?;
     // Made-up nodes cannot run anything.
     let mock = config.instance.run_duration.or(possession.mock);
-    let told = possession.inventory;
-    let there = there(&journal, &mut config, &told)?;
-    let mut settings = settings(&config, Arc::clone(&told), nested.as_ref());
+    let there = there(&journal, &mut config, &possession.inventory)?;
+    let mut settings = settings(&config, Arc::clone(&possession.inventory), nested.as_ref());
     (settings.local, settings.mock, settings.damage) = (possession.local, mock, args.damage());
     settings.last_job = JobId(recovered.last_job);
     let admits = admits(settings.owner, nested.as_ref());
@@ -245,7 +242,7 @@ fn prepare(
     let mut basis = Basis::of(configured, place, &args.set, admits, &settings);
     let said = (configured, nested.as_ref());
     let (set, access) = in_force(&mut config, &mut basis, said, &known);
-    let inventory = known.inventory.clone().unwrap_or(told);
+    let inventory = known.inventory.clone().unwrap_or(possession.inventory);
     enough_files(inventory.ranks().difference(&settings.local).len())?;
     let misfits = fits(configured, &inventory, &known.removed)?;
     if nested.is_none() {
@@ -296,10 +293,11 @@ fn possessed(
 /// before this leader serves, and there must be something to wait at.
 fn reached(
     statedir: &Path,
-    given: Option<&str>,
+    config: &Config,
     child: Option<&Told>,
     instance: &str,
 ) -> Result<(PathBuf, Option<Claim>), StartError> {
+    let given = config.rank.rundir.as_deref();
     let parent = child.map(|child| child.uri.as_str());
     let rundir = rundir::find(statedir, given, parent, instance)?;
     let claim = parent.map(|_| Claim::new(statedir, &rundir)).transpose()?;
@@ -349,6 +347,8 @@ fn opened(
     config: &Config,
     child: Option<&Told>,
 ) -> Result<(Journal, Recovered), StartError> {
+    // Before anything is written.
+    enough_files(0)?;
     let ballast_bytes = match child {
         // One on a disk does for all: its parent's. It is made by the thousand.
         Some(child) if !child.is_declared() => 0,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 
 /// How the note of their end begins.
@@ -16,22 +16,17 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Something is found against a submission. One that an instance took is refused yet.
+    /// Something is found against a record. A submission that an instance took is refused yet.
     ///
     /// # Errors
-    /// What was found, where this instance took it itself.
-    pub fn found(
-        &mut self,
-        job: JobId,
-        submit: &Submit,
-        checked: Result<(), String>,
-    ) -> Result<(), String> {
-        match checked {
-            Err(sentence) if submit.taken_in.is_some() => {
+    /// What was found, where it is another record.
+    pub fn found(&mut self, record: &Record, checked: Result<(), String>) -> Result<(), String> {
+        match (checked, &record.event.kind, record.event.job) {
+            (Err(sentence), Kind::Submit(submit), Some(job)) if submit.taken_in.is_some() => {
                 self.against.entry(job).or_insert(sentence);
                 Ok(())
             }
-            checked => checked,
+            (checked, ..) => checked,
         }
     }
 
