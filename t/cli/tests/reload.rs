@@ -447,7 +447,7 @@ fn what_a_start_is_given_stands_over_what_was_set_for_that_key_alone() -> Tested
     // One that was taken out is out after a restart, too, and takes no other with it.
     lines(&instance, &["set", "limits.user_rate=", "defaults.time="])?;
     assert_eq!(again(&[])?, "");
-    assert_eq!(in_force()?, ["200", "3600.0", "null", "easy"]);
+    assert_eq!(in_force()?, ["1000", "3600.0", "null", "easy"]);
     Ok(())
 }
 

@@ -107,6 +107,8 @@ fn an_instance_of_a_user_that_is_killed_leaves_no_run_directory() -> Tested {
     }
     let (site, instance) = site(&["--cores=2", "-S", "exec.kill_grace=0.2s"])?;
     let job = site.ok(&instance, ANN, &["alloc", "--bg", "-n1"])?;
+    // Commands wait for its socket, which comes a moment after its word that it takes work.
+    site.ok(&instance, ANN, &["--at", &job, "run", "true"])?;
     let number: JobId = job.parse()?;
     let state = instance.state().join(format!("children/{number}.1"));
     let uri = fs::read_to_string(state.join("uri"))?;
