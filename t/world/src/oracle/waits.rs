@@ -271,7 +271,12 @@ fn went_with_its_queue(ledger: &Ledger, instance: &Job) -> bool {
         matches!(work, Work::Instance { name: Some(name) } if name == queue)
     };
     let mut queues = ledger.jobs.values().filter(is_it);
-    queues.any(|one| one.t_inactive.is_some() && one.t_inactive >= instance.t_alloc)
+    queues.any(|one| {
+        let is_over = one.t_inactive.is_some() && one.t_inactive >= instance.t_alloc;
+        // Or it is there in another attempt, which began since, or is to begin.
+        let is_anew = one.attempt > Attempt(1);
+        is_over || is_anew && one.t_alloc.is_none_or(|at| Some(at) >= instance.t_alloc)
+    })
 }
 
 fn called(job: &Job) -> String {
