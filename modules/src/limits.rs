@@ -7,6 +7,7 @@
 mod check;
 mod cost;
 mod days;
+mod kept;
 mod size;
 mod whose;
 
@@ -35,6 +36,8 @@ use check::{Question, is_beyond};
 use cost::{Cost, Piece, Shapes};
 use days::Days;
 pub(crate) use days::beginning;
+use kept::Kept;
+pub(crate) use kept::Turn;
 pub(crate) use whose::Whose;
 
 /// What those who are let through have of a limit.
@@ -75,6 +78,7 @@ struct Stage {
     nodes: u64,
     /// Its place in the queue; 0 is held by its user.
     place: i64,
+    urgency: u8,
 }
 
 impl Stage {
@@ -84,6 +88,7 @@ impl Stage {
         granted: Piece::NOTHING,
         nodes: 0,
         place: 0,
+        urgency: 0,
     };
 
     /// After a record that brings it to this state.
@@ -100,6 +105,7 @@ impl Stage {
             }
             Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => next.since = None,
             Kind::Priority(place) => next.place = *place,
+            Kind::Urgency(urgency, _) => next.urgency = *urgency,
             _ => {}
         }
         next
@@ -185,6 +191,7 @@ pub(crate) struct Limits {
     /// in one turn, and a replay all of them, before anybody asks.
     counts: OnceCell<Counts>,
     days: Days,
+    kept: Kept,
     jobs: Jobs<Seen>,
     shapes: Shapes,
     /// When the last record was.
@@ -202,12 +209,29 @@ pub(crate) struct Bound {
     pub excess: Excess,
     /// Whether it would be over it alone.
     pub alone: Alone,
+    /// What becomes of what is taken of it.
+    pub taken: Taken,
+}
+
+/// What becomes of what is taken of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Who has it gives it back.
+    Held,
+    /// It is used up until a period ends.
+    Spent,
 }
 
 impl Bound {
     /// Whether it is refused, and not only kept back.
     pub fn refuses(&self) -> bool {
         self.excess == Excess::Refuse || self.alone == Alone::Over
+    }
+
+    /// Whether those behind it wait for it: its turn comes as others give back what they hold. What is
+    /// spent nobody gives back, and who asks for more than there is has no turn.
+    pub fn holds_up(&self) -> bool {
+        self.taken == Taken::Held && self.alone == Alone::Within
     }
 
     /// Why a job waits that it keeps back.
@@ -284,6 +308,7 @@ impl Limits {
             spec: Arc::clone(&submit.spec),
             stage: Stage {
                 state: submit.entry.state(),
+                urgency: submit.urgency,
                 ..Stage::FIRST
             },
             held: Held::default(),
@@ -389,6 +414,7 @@ impl Limits {
     /// What was counted counts no more.
     fn recount(&mut self) {
         self.counts.take();
+        self.forget_kept();
         self.days.recount();
     }
 
@@ -432,6 +458,7 @@ impl Limits {
 
     /// Where nobody has asked yet all is counted when somebody does.
     fn count(&mut self, id: JobId, step: Step) {
+        self.count_kept(id, step);
         let Some(mut counts) = self.counts.take() else {
             return;
         };

@@ -288,3 +288,76 @@ fn one_that_is_moved_to_where_it_asks_for_too_much_is_told_by_which_limit_it_wai
     let why = "limit `cores` of queue `narrow` is 2: 0 are taken, 4 asked for";
     assert!(told.contains(why), "{told}");
 }
+
+/// One who asks for more than is left is first in line, and what is left is kept for him.
+#[test]
+fn nobody_goes_before_one_whom_the_same_limit_keeps_back_and_each_is_told_behind_whom() {
+    let mut i = Instance::asleep(2);
+    i.resume();
+    i.reach("0-1");
+    i.hello(1, &[]);
+    i.hello(2, &[]);
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let account = json!({"account": {"name": "a", "value": {"limits": {"cores": 3}}}});
+    let member = json!({"member": {"account": "a", "user": 7, "value": {}}});
+    let changes = [account, member].map(|change| json!({"change": change, "before": "any"}));
+    let made = i.call("account.set", &json!({"changes": changes, "aim": "make"}));
+    assert!(made.contains("\"changed\":2"), "{made}");
+    // The fourth asks for 2, and behind it is one who comes when everybody is asked.
+    for tasks in [1, 1, 1, 2, 1] {
+        i.submit(0, tasks, &json!({"account": "a"}));
+    }
+    let is_through = |i: &Instance, job: u64| i.life(job, "submit").contains(&"alloc");
+    let end = |i: &mut Instance, job| {
+        i.started(job, 0);
+        i.ended(job, 0, ended(0, None));
+    };
+    end(&mut i, 1);
+    i.submit(0, 1, &json!({"account": "a"}));
+    assert_eq!([4, 5, 6].map(|job| is_through(&i, job)), [false; 3]);
+    let told = i.call("job.list", &json!({}));
+    let behind = "waits behind job f5, which waits for limit `cores` of account `a` is 3: 2 are taken, 2 asked for";
+    assert_eq!(told.matches(behind).count(), 2, "{told}");
+    end(&mut i, 2);
+    assert_eq!(
+        [4, 5, 6].map(|job| is_through(&i, job)),
+        [true, false, false]
+    );
+    end(&mut i, 3);
+    assert_eq!([5, 6].map(|job| is_through(&i, job)), [true, false]);
+}
+
+/// What is spent comes back with the next period, whoever waits for it.
+#[test]
+fn who_waits_for_more_of_a_budget_than_is_left_keeps_it_from_nobody() {
+    let mut i = Instance::asleep(1);
+    let limits = Limits {
+        core_minutes: Some(60),
+        period: Period::Day,
+        ..Limits::default()
+    };
+    i.settings.queues = vec![Queue {
+        name: "day".to_owned(),
+        instance: None,
+        default: true,
+        rules: Rules {
+            limits,
+            ..Rules::default()
+        },
+    }];
+    i.restart();
+    i.reach("0");
+    i.hello(1, &[]);
+    // 40 core-minutes, 40, and 30.
+    for (tasks, minutes) in [(2, 20), (2, 20), (1, 30)] {
+        i.submit(0, tasks, &json!({"duration": f64::from(minutes * 60)}));
+    }
+    let is_through = |i: &Instance, job: u64| i.life(job, "submit").contains(&"alloc");
+    let through = |i: &Instance| [1, 2, 3].map(|job| is_through(i, job));
+    assert_eq!(through(&i), [true, false, false]);
+    // It used 25 of its 40.
+    i.started(1, 0);
+    i.tick_after(750);
+    i.ended(1, 0, ended(0, None));
+    assert_eq!(through(&i), [true, false, true]);
+}

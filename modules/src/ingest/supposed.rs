@@ -47,7 +47,12 @@ impl Ingest {
             Err(refusal) => return Some((Becomes::Refused, refusal.text)),
         };
         let limits = self.parties.limits();
-        let bound = limits.binding_instead(now, job, (submit.user, &party, &spec))?;
+        let who = (submit.user, &party, &spec);
+        let Some(bound) = limits.binding_instead(now, job, who) else {
+            let (_, bound) = limits.behind((job, suppose.urgency), who)?;
+            let why = format!("would wait behind a job that is before it: {}", bound.text);
+            return Some((Becomes::Held, why));
+        };
         let becomes = match bound.excess {
             Excess::Standby => Becomes::Standby,
             Excess::Hold | Excess::Refuse if bound.refuses() => Becomes::Refused,

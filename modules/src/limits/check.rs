@@ -12,7 +12,7 @@ use eddy_wire::time::{MICROS, Time};
 
 use super::cost::Cost;
 use super::days::{self, Back, Counted};
-use super::{Alone, Bound, Count, Counts, Limits, Step, Whose, is_nobodys};
+use super::{Alone, Bound, Count, Counts, Limits, Step, Taken, Whose, is_nobodys};
 
 /// What is asked about a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -132,6 +132,10 @@ impl Check {
             alone: match self.asked > self.most && self.excess != Excess::Standby {
                 true => Alone::Over,
                 false => Alone::Within,
+            },
+            taken: match self.until {
+                Some(_) => Taken::Spent,
+                None => Taken::Held,
             },
         }
     }
@@ -292,9 +296,14 @@ impl Limits {
                     continue;
                 }
                 let bound = check.bound(&whose);
-                // What can never be is said before what cannot be now, and that before what is waited for.
+                // What can never be is said before what cannot be now, and that before what is waited for: longer
+                // for what is spent than for what others hold.
                 let waits = |first: &Bound| first.excess != Excess::Refuse;
-                let stands_by = |first: &Bound| first.excess == Excess::Standby;
+                let gives_way = |first: &Bound| match first.excess {
+                    Excess::Standby => true,
+                    Excess::Hold => first.taken == Taken::Held && bound.taken == Taken::Spent,
+                    Excess::Refuse => false,
+                };
                 match (bound.alone, bound.excess) {
                     (_, Excess::Standby) => first = first.or(Some(bound)),
                     (Alone::Over, _) => return Some(bound),
@@ -302,7 +311,7 @@ impl Limits {
                         first = Some(bound);
                     }
                     (Alone::Within, _) => match first {
-                        Some(of) if !stands_by(&of) => first = Some(of),
+                        Some(of) if !gives_way(&of) => first = Some(of),
                         _ => first = Some(bound),
                     },
                 }

@@ -254,7 +254,7 @@ impl View {
             },
             JobState::Priority if let Some(instance) = self.grows_what_waits(job) => instance,
             JobState::Priority if let Some(barred) = self.limits.bars_gang(job.id) => barred,
-            JobState::Priority => self.limits.binding_then(job.id)?.reason(),
+            JobState::Priority => self.limits.reason_then(job.id)?,
             JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => return None,
         };
         Some(reason)

@@ -5,8 +5,8 @@
 //! limits change, and at the next midnight, when a period may begin. One job is let through at a
 //! time: what it takes counts before the next is asked about. After a restart all is found anew.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops;
 
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::account::{Excess, STANDBY};
@@ -16,24 +16,26 @@ use eddy_wire::id::JobId;
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::update;
 
-use crate::limits::{Alone, Bound, Limits, Whose};
+use crate::limits::{Alone, Bound, Limits, Taken, Turn, Whose};
 use crate::live;
 use crate::settings::Settings;
 
 const DAY: i64 = 86_400 * MICROS;
+/// So many of those who wait for what is spent are asked about at a time: nobody waits behind another there.
+const SPENT_LOOKS: usize = 8;
 
 /// The limits and who is kept back by which.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     limits: Limits,
-    /// By the limit that binds, the most urgent and then the first submitted first.
-    held: BTreeMap<Line, BTreeSet<(Reverse<u8>, JobId)>>,
+    /// By the limit that binds, in their turn.
+    held: BTreeMap<Line, BTreeSet<Turn>>,
     of: BTreeMap<JobId, (Line, u8)>,
     /// Whom a limit keeps back that is less than he asks for alone: before it changes there is nothing to ask about.
     beyond: BTreeSet<JobId>,
     look: Look,
-    /// The limits of which something was given back since those were asked whom they keep back.
-    due: BTreeSet<Whose>,
+    /// The lines of limits of which something was given back since those in them were asked.
+    due: BTreeSet<Line>,
     /// Members of gangs that are not over, and whether limits changed since those were asked about who have no place.
     gangs: BTreeSet<JobId>,
     asked: Asked,
@@ -51,8 +53,29 @@ pub(super) struct Gate {
 enum Line {
     /// No limit counts for them any more: each by itself.
     Free,
-    /// In turn, as they come to be within that limit.
+    /// In turn, as they come to be within that limit: the first holds up those behind him.
     Of(Whose),
+    /// As soon as what is left in the period is enough for them.
+    Spent(Whose),
+}
+
+impl Line {
+    fn whose(&self) -> Option<&Whose> {
+        match self {
+            Line::Free => None,
+            Line::Of(whose) | Line::Spent(whose) => Some(whose),
+        }
+    }
+}
+
+impl Bound {
+    /// The line of those whom it keeps back.
+    fn line(&self) -> Line {
+        match self.taken {
+            Taken::Held => Line::Of(self.whose.clone()),
+            Taken::Spent => Line::Spent(self.whose.clone()),
+        }
+    }
 }
 
 /// Whom to ask about again.
@@ -188,17 +211,33 @@ impl Gate {
             self.look = self.look.max(Look::All);
             return None;
         }
-        match self.asked(now, job) {
-            Ok(goes) => {
-                self.proposed = Some(job);
-                Some(goes)
-            }
-            Err(bound) => {
-                self.keep_by(bound, job, urgency);
-                self.wake(now, out);
-                None
-            }
+        // By which limit somebody before it waits is to be found first.
+        if self.look == Look::Anew && !self.of.is_empty() {
+            self.keep(Line::Of(first), job, urgency);
+            out.volatile(Volatile::Wake(now));
+            return None;
         }
+        match (self.asked(now, job), self.line_before(job, urgency)) {
+            (Ok(goes), None) => {
+                self.proposed = Some(job);
+                return Some(goes);
+            }
+            (Ok(_), Some(line)) => self.keep(line, job, urgency),
+            (Err(bound), _) => self.keep_by(bound, job, urgency),
+        }
+        self.wake(now, out);
+        None
+    }
+
+    /// The line of a limit that counts for a job, in which somebody is before it: what is left there is his.
+    fn line_before(&self, job: JobId, urgency: u8) -> Option<Line> {
+        let turn = Turn::of(job, urgency);
+        let is_first = |line: &Line| {
+            let first = self.held.get(line).and_then(BTreeSet::first);
+            first.is_none_or(|first| *first >= turn)
+        };
+        let mut lines = self.limits.whose(job).into_iter().map(Line::Of);
+        lines.find(|line| !is_first(line))
     }
 
     /// A job waits again: in its turn among those who are kept back, of whom the first is asked about then.
@@ -246,7 +285,7 @@ impl Gate {
             self.look = Look::All;
         }
         let near: Vec<Line> = match self.look {
-            Look::Near => self.due.iter().cloned().map(Line::Of).collect(),
+            Look::Near => self.due.iter().cloned().collect(),
             Look::All | Look::Anew => self.held.keys().cloned().collect(),
         };
         for line in near {
@@ -254,9 +293,7 @@ impl Gate {
                 self.forget(job);
                 return Some((job, goes));
             }
-            if let Line::Of(whose) = line {
-                self.due.remove(&whose);
-            }
+            self.due.remove(&line);
         }
         (self.look, self.due) = (Look::Near, BTreeSet::new());
         None
@@ -265,9 +302,10 @@ impl Gate {
     /// Who is kept back by a limit that this job counts for is to be asked about. It is let through one at a time,
     /// and whom one limit lets through need not count for the others.
     fn gives_back(&mut self, job: JobId) {
-        let kept = |whose: &Whose| self.held.contains_key(&Line::Of(whose.clone()));
-        let whose = self.limits.whose(job).into_iter().filter(kept);
-        self.due.extend(whose);
+        let whose = self.limits.whose(job).into_iter();
+        let lines = whose.flat_map(|whose| [Line::Of(whose.clone()), Line::Spent(whose)]);
+        let kept = lines.filter(|line| self.held.contains_key(line));
+        self.due.extend(kept);
     }
 
     /// Limits were changed, maybe with others that are not folded yet: who is kept back is asked
@@ -292,18 +330,26 @@ impl Gate {
     }
 
     /// The first of those that one limit keeps back who may go; who is kept back by another
-    /// limit now is with that.
+    /// limit now, or behind somebody there, is with that.
     fn first_of(&mut self, now: Time, line: &Line) -> Option<(JobId, As)> {
+        let (mut passed, mut looks) = (None, 0);
         loop {
-            let (Reverse(urgency), job) = *self.held.get(line)?.first()?;
-            match self.asked(now, job) {
-                Ok(goes) => return Some((job, goes)),
-                Err(bound)
-                    if Line::Of(bound.whose.clone()) == *line && bound.alone == Alone::Within =>
-                {
-                    return None;
+            let turn = self.turn_after(line, passed)?;
+            let (job, urgency) = (turn.job, turn.urgency());
+            match (self.asked(now, job), self.line_before(job, urgency)) {
+                (Ok(goes), None) => return Some((job, goes)),
+                (Ok(_), Some(before)) => {
+                    self.forget(job);
+                    self.keep(before, job, urgency);
                 }
-                Err(bound) => {
+                (Err(bound), _) if bound.line() == *line && bound.alone == Alone::Within => {
+                    looks += 1;
+                    if bound.holds_up() || looks == SPENT_LOOKS {
+                        return None;
+                    }
+                    passed = Some(turn);
+                }
+                (Err(bound), _) => {
                     self.forget(job);
                     self.keep_by(bound, job, urgency);
                 }
@@ -311,13 +357,20 @@ impl Gate {
         }
     }
 
+    /// The first in a line, or the first behind one.
+    fn turn_after(&self, line: &Line, turn: Option<Turn>) -> Option<Turn> {
+        let from = turn.map_or(ops::Bound::Unbounded, ops::Bound::Excluded);
+        let mut behind = self.held.get(line)?.range((from, ops::Bound::Unbounded));
+        behind.next().copied()
+    }
+
     /// Keeps a job back by what binds it: in the line of that limit, unless it would stand in it for ever and
     /// hold up those behind it.
     fn keep_by(&mut self, bound: Bound, job: JobId, urgency: u8) {
         match bound.alone {
-            Alone::Within => self.keep(Line::Of(bound.whose), job, urgency),
+            Alone::Within => self.keep(bound.line(), job, urgency),
             Alone::Over => {
-                self.of.insert(job, (Line::Of(bound.whose), urgency));
+                self.of.insert(job, (bound.line(), urgency));
                 self.beyond.insert(job);
             }
         }
@@ -348,7 +401,7 @@ impl Gate {
                 .iter()
                 .cloned()
                 .chain(whose)
-                .any(|one| Line::Of(one) == *line);
+                .any(|one| line.whose() == Some(&one));
             if !stays {
                 moves.push((*job, first.map_or(Line::Free, Line::Of), *urgency));
             }
@@ -361,7 +414,7 @@ impl Gate {
 
     fn keep(&mut self, line: Line, job: JobId, urgency: u8) {
         let held = self.held.entry(line.clone()).or_default();
-        held.insert((Reverse(urgency), job));
+        held.insert(Turn::of(job, urgency));
         self.of.insert(job, (line, urgency));
     }
 
@@ -372,7 +425,7 @@ impl Gate {
         };
         self.beyond.remove(&job);
         if let Some(held) = self.held.get_mut(&line) {
-            held.remove(&(Reverse(urgency), job));
+            held.remove(&Turn::of(job, urgency));
             if held.is_empty() {
                 self.held.remove(&line);
             }

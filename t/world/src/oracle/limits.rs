@@ -6,6 +6,7 @@
 //! a grant what is held.
 
 mod periods;
+mod turns;
 mod whose;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,9 @@ struct Seen {
     submit: Arc<Submit>,
     state: JobState,
     place: i64,
+    urgency: u8,
+    /// Since when it waits as it does.
+    since: Time,
     /// The record by which it was let through last, unless an instance did that.
     let_through: Option<Seq>,
     grant: Option<Arc<Grant>>,
@@ -251,6 +255,8 @@ impl Limited {
                     submit: Arc::clone(submit),
                     state: submit.entry.state(),
                     place: 0,
+                    urgency: submit.urgency,
+                    since: record.event.t,
                     let_through: None,
                     grant: None,
                     held: Held::default(),
@@ -282,6 +288,7 @@ impl Limited {
             return Ok(());
         };
         seen.state = seen.state.next(kind).unwrap_or(seen.state);
+        seen.waits_anew(t, kind);
         match kind {
             Kind::Alloc(grant) => {
                 seen.grant = Some(Arc::clone(grant));
@@ -334,7 +341,7 @@ impl Limited {
             seen.within_each(id, seen.least(), (whose, limits))?;
             self.affords(t, id, (whose, limits))?;
         }
-        Ok(())
+        self.passes_nobody(t, id)
     }
 
     fn sum<'a>(
