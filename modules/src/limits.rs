@@ -4,10 +4,12 @@
 //! A job counts from its place in the queue on, with what it asks for, so that what is let through
 //! can never be over a limit, whoever of those let through starts first. It holds nobody itself.
 
+mod bound;
 mod check;
 mod cost;
 mod days;
 mod kept;
+mod shut;
 mod size;
 mod whose;
 
@@ -15,13 +17,12 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_wire::account::{self, Book, Excess, Key, Limits as Given, Name, Party, STANDBY};
+use eddy_wire::account::{self, Book, Key, Limits as Given, Name, Party, STANDBY};
 use eddy_wire::event::{Final, Kind, Record, Submit};
 use eddy_wire::held::{Fate, Held, Stay};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::Reason;
 use eddy_wire::queue::Rules;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
@@ -32,12 +33,14 @@ use serde_json::{Map, Value};
 use crate::jobs::Jobs;
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
+pub(crate) use bound::{Alone, Bound, Taken};
 use check::{Question, is_beyond};
 use cost::{Cost, Piece, Shapes};
 use days::Days;
 pub(crate) use days::beginning;
 use kept::Kept;
 pub(crate) use kept::Turn;
+use shut::Shut;
 pub(crate) use whose::Whose;
 
 /// What those who are let through have of a limit.
@@ -61,9 +64,19 @@ struct Seen {
     user: u32,
     party: Party,
     spec: Arc<Spec>,
+    order: Order,
     stage: Stage,
     /// What it holds and held, node by node, as the ledger charges.
     held: Held,
+}
+
+/// Who says when a job begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// This instance.
+    Here,
+    /// The parent that passed it down, or a queue instance that took it.
+    Elsewhere,
 }
 
 /// How far a job is, and what it holds there.
@@ -192,59 +205,11 @@ pub(crate) struct Limits {
     counts: OnceCell<Counts>,
     days: Days,
     kept: Kept,
+    shut: Shut,
     jobs: Jobs<Seen>,
     shapes: Shapes,
     /// When the last record was.
     t: Time,
-}
-
-/// Why a job is not let through.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bound {
-    /// By whose limit.
-    pub whose: Whose,
-    /// In words and numbers.
-    pub text: String,
-    /// What is to become of it.
-    pub excess: Excess,
-    /// Whether it would be over it alone.
-    pub alone: Alone,
-    /// What becomes of what is taken of it.
-    pub taken: Taken,
-}
-
-/// What becomes of what is taken of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// Who has it gives it back.
-    Held,
-    /// It is used up until a period ends.
-    Spent,
-}
-
-impl Bound {
-    /// Whether it is refused, and not only kept back.
-    pub fn refuses(&self) -> bool {
-        self.excess == Excess::Refuse || self.alone == Alone::Over
-    }
-
-    /// Whether those behind it wait for it: its turn comes as others give back what they hold. What is
-    /// spent nobody gives back, and who asks for more than there is has no turn.
-    pub fn holds_up(&self) -> bool {
-        self.taken == Taken::Held && self.alone == Alone::Within
-    }
-
-    /// Why a job waits that it keeps back.
-    pub fn reason(self) -> Reason {
-        Reason::Dependency { what: self.text }
-    }
-}
-
-/// Whether a job would be over a limit even if nobody else were there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Alone {
-    Over,
-    Within,
 }
 
 impl Limits {
@@ -289,6 +254,10 @@ impl Limits {
                     self.configured(&change.live.qos, &change.live.queues);
                 }
             }
+            (Kind::Queue(_) | Kind::Reservation(_), _) => {
+                self.shut.apply(record);
+                self.forget_kept();
+            }
             (Kind::Usage(tally), _) => self.days.restore(&tally.accounts),
             (Kind::UsageDay(day), _) => self.days.said(day),
             (Kind::Submit(submit), Some(id)) => self.submitted(id, submit),
@@ -306,6 +275,10 @@ impl Limits {
             user: submit.user,
             party: submit.party.clone(),
             spec: Arc::clone(&submit.spec),
+            order: match (&submit.pass, &submit.taken_in) {
+                (None, None) => Order::Here,
+                _ => Order::Elsewhere,
+            },
             stage: Stage {
                 state: submit.entry.state(),
                 urgency: submit.urgency,

@@ -68,6 +68,14 @@ enum Rest {
     Canceled,
 }
 
+/// When it is asked whether a job that begins to wait has its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    AtOnce,
+    /// As one of those who are kept back, once its turn comes: others came before it to be kept so.
+    InTurn,
+}
+
 /// Whether the instance goes on or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Course {
@@ -211,7 +219,12 @@ impl Module for Manager {
                 let waiting = waiting.map(|job| (job.id, job.urgency));
                 let is_asked =
                     |(id, _): &(JobId, u8)| !self.gate.bars(*id) && !self.is_of_waiting(*id);
-                let waiting: Vec<(JobId, u8)> = waiting.filter(is_asked).collect();
+                let mut waiting: Vec<(JobId, u8)> = waiting.filter(is_asked).collect();
+                let (jobs, gate) = (&self.jobs, &mut self.gate);
+                waiting.retain(|(id, urgency)| {
+                    let is_here = jobs.get(id).is_some_and(is_ordered_here);
+                    *urgency == 0 || !is_here || !gate.shuts(now, *id, out)
+                });
                 self.gate.keep_all(waiting.into_iter());
                 self.withdraw_grounds(now, out);
                 for job in self.jobs.values().filter(|job| !waits(job)) {
@@ -238,9 +251,9 @@ impl Module for Manager {
             Input::Answer(tag, answer) => self.waits.answered(now, &self.jobs, tag, answer, out),
             Input::Tick => {
                 self.waits.tick(now, &self.jobs, out);
-                self.place_gangs(now, out);
-                self.withdraw_grounds(now, out);
                 self.gate.tick(now);
+                self.place_barred(now, out);
+                self.withdraw_grounds(now, out);
                 self.let_next(now, None, out);
                 self.change_on(now, out);
             }
@@ -308,7 +321,11 @@ impl Manager {
         } else if kind.implied().is_some() {
             // What it is owed is folded next.
         } else if owed(job, self.attempts_max) == Action::Priority {
-            self.place(now, id, kind, out);
+            let ask = match kind {
+                Kind::Requeue(_) => Ask::InTurn,
+                _ => Ask::AtOnce,
+            };
+            self.place(now, id, ask, out);
         } else {
             give(now, job, self.attempts_max, out);
         }
@@ -321,7 +338,7 @@ impl Manager {
     }
 
     /// Gives a job its place in the queue, unless a limit keeps it back.
-    fn place(&mut self, now: Time, id: JobId, kind: &Kind, out: &mut Outbox) {
+    fn place(&mut self, now: Time, id: JobId, ask: Ask, out: &mut Outbox) {
         let Some(job) = self.jobs.get(&id) else {
             return;
         };
@@ -332,24 +349,28 @@ impl Manager {
         if (self.gate.bars(id) || self.is_of_waiting(id)) && job.urgency > 0 {
             return;
         }
+        if job.urgency > 0 && is_ordered_here(job) && self.gate.shuts(now, id, out) {
+            return;
+        }
         let place = self.hook.priority(&job.submit, job.urgency);
         // Who is held by his user asks for nothing.
-        let goes = match (place, kind) {
+        let goes = match (place, ask) {
             (..=0, _) => Some(As::ItIs),
-            (_, Kind::Requeue(_)) => self.gate.lines_up(now, id, job.urgency, out),
-            _ => self.gate.admits(now, id, job.urgency, out),
+            (_, Ask::InTurn) => self.gate.lines_up(now, id, job.urgency, out),
+            (_, Ask::AtOnce) => self.gate.admits(now, id, job.urgency, out),
         };
         if let Some(goes) = goes {
             out.append(now, id, goes.record(place));
         }
     }
 
-    /// Those of gangs have their place whom no limit keeps back any more that had come since.
-    fn place_gangs(&mut self, now: Time, out: &mut Outbox) {
-        for id in self.gate.changed_gangs() {
+    /// Those of gangs have their place whom no limit keeps back any more that had come since, and those who may
+    /// begin again: each in its turn among all who are kept back.
+    fn place_barred(&mut self, now: Time, out: &mut Outbox) {
+        for id in self.gate.barred_before() {
             let waits = |job: &Job| job.state == JobState::Priority;
             if self.jobs.get(&id).is_some_and(waits) && !self.gate.is_kept(id) {
-                self.place(now, id, &Kind::Depend, out);
+                self.place(now, id, Ask::InTurn, out);
             }
         }
     }
@@ -385,7 +406,7 @@ impl Manager {
         for id in its {
             let waits = |job: &Job| job.state == JobState::Priority;
             if self.jobs.get(&id).is_some_and(waits) && !self.gate.is_kept(id) {
-                self.place(now, id, &Kind::Depend, out);
+                self.place(now, id, Ask::AtOnce, out);
             }
         }
     }
@@ -401,7 +422,9 @@ impl Manager {
             // It waits for the same again: its own record brings the next.
             (Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)), Some(id))
                 if self.jobs.get(&id).is_some_and(|job| self.runs_again(job)) => {}
-            (Kind::Account(_) | Kind::Memo(_), None) => self.gate.changed(now, out),
+            (Kind::Account(_) | Kind::Memo(_) | Kind::Queue(_) | Kind::Reservation(_), None) => {
+                self.gate.changed(now, out)
+            }
             (
                 Kind::Free
                 | Kind::Release(_, Final::Free(_) | Final::Over(_))
@@ -420,7 +443,7 @@ impl Manager {
 
     /// Lets one more through, if there is one: its own record brings the next.
     fn let_next(&mut self, now: Time, after: Option<JobId>, out: &mut Outbox) {
-        while let Some((id, goes)) = self.gate.next(now, after) {
+        while let Some((id, goes)) = self.gate.next(now, after, out) {
             if let Some(job) = self
                 .jobs
                 .get(&id)
@@ -461,6 +484,11 @@ impl Manager {
             out.effect(Effect::Exit(Exit::Stopped));
         }
     }
+}
+
+/// Whether this instance says when a job begins.
+fn is_ordered_here(job: &Job) -> bool {
+    job.submit.pass.is_none() && job.submit.taken_in.is_none()
 }
 
 /// Gives a job what it is owed but its place in the queue.

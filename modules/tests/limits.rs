@@ -361,3 +361,145 @@ fn who_waits_for_more_of_a_budget_than_is_left_keeps_it_from_nobody() {
     i.ended(1, 0, ended(0, None));
     assert_eq!(through(&i), [true, false, true]);
 }
+
+/// Who cannot begin has no use for what it would count for, and others of the account have.
+#[test]
+fn jobs_of_a_stopped_queue_hold_no_place_that_others_of_a_limit_wait_for() {
+    let mut i = Instance::asleep(2);
+    let queue = |name: &str| Queue {
+        name: name.to_owned(),
+        instance: None,
+        default: name == "open",
+        rules: Rules::default(),
+    };
+    i.settings.queues = vec![queue("shut"), queue("open")];
+    i.restart();
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let account = json!({"account": {"name": "a", "value": {"limits": {"cores": 2}}}});
+    let member = json!({"member": {"account": "a", "user": 7, "value": {}}});
+    let changes = [account, member].map(|change| json!({"change": change, "before": "any"}));
+    let made = i.call("account.set", &json!({"changes": changes, "aim": "make"}));
+    assert!(made.contains("\"changed\":2"), "{made}");
+    i.tick_after(1);
+    let submit =
+        |i: &mut Instance, queue: &str| i.submit(0, 1, &json!({"account": "a", "queue": queue}));
+    let turn = |i: &mut Instance, turn: &str| {
+        let turned = i.call(
+            "queue.turn",
+            &json!({"queues": ["shut"], "turn": turn, "reason": "fan"}),
+        );
+        assert!(turned.contains("\"changed\":1"), "{turned}");
+        i.tick_after(1);
+    };
+    // Both have their places before it is stopped; nobody begins, since no node is reached.
+    submit(&mut i, "shut");
+    submit(&mut i, "shut");
+    turn(&mut i, "stop");
+    submit(&mut i, "shut");
+    submit(&mut i, "open");
+    i.reach("0-1");
+    i.hello(1, &[]);
+    i.hello(2, &[]);
+    let is_through = |i: &Instance, job: u64| i.life(job, "submit").contains(&"alloc");
+    let through = |i: &Instance| [1, 2, 3, 4].map(|job| is_through(i, job));
+    assert_eq!(through(&i), [false, false, false, true]);
+    let told = i.call("job.list", &json!({}));
+    let stopped = "waits for queue `shut`, which is stopped: fan";
+    assert_eq!(told.matches(stopped).count(), 3, "{told}");
+    // Also by a leader that reads it.
+    i.restart();
+    i.reach("0-1");
+    let runs = (part(4, 0), PartState::Running { t: i.now });
+    i.hello(1, &[runs]);
+    i.hello(2, &[]);
+    assert_eq!(through(&i), [false, false, false, true]);
+    turn(&mut i, "start");
+    assert_eq!(
+        through(&i).iter().filter(|through| **through).count(),
+        2,
+        "{:?}",
+        through(&i)
+    );
+    i.ended(4, 0, ended(0, None));
+    assert_eq!(through(&i), [true, true, false, true]);
+}
+
+/// They wait with all others of the limit once their queue is started, and the most urgent goes first.
+#[test]
+fn those_of_a_queue_that_is_started_have_their_places_in_turn() {
+    let mut i = Instance::asleep(1);
+    let one = Limits {
+        running_jobs: Some(1),
+        ..Limits::default()
+    };
+    i.settings.queues = vec![Queue {
+        name: "night".to_owned(),
+        instance: None,
+        default: true,
+        rules: Rules {
+            limits: one,
+            ..Rules::default()
+        },
+    }];
+    i.restart();
+    i.reach("0");
+    i.hello(1, &[]);
+    let turn = |i: &mut Instance, turn: &str| {
+        let turned = i.call("queue.turn", &json!({"queues": ["night"], "turn": turn}));
+        assert!(turned.contains("\"changed\":1"), "{turned}");
+    };
+    turn(&mut i, "stop");
+    i.submit(0, 1, &json!({}));
+    i.submit(0, 1, &json!({}));
+    let jobs = json!({"ranges": [[2, 2]]});
+    let told = i.call("job.urgency", &json!({"jobs": jobs, "urgency": 20}));
+    assert!(told.contains("\"count\":1"), "{told}");
+    turn(&mut i, "start");
+    // Who comes before they are asked goes before nobody.
+    i.submit(0, 1, &json!({}));
+    i.tick_after(1);
+    let through = |i: &Instance| [1, 2, 3].map(|job| i.life(job, "submit").contains(&"alloc"));
+    assert_eq!(through(&i), [false, true, false]);
+    i.ended(2, 0, ended(0, None));
+    assert_eq!(through(&i), [true, true, false]);
+}
+
+#[test]
+fn who_waits_for_a_reservation_to_begin_has_a_place_from_then_on() {
+    let mut i = Instance::asleep(2);
+    i.resume();
+    i.reach("0-1");
+    i.hello(1, &[]);
+    i.hello(2, &[]);
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let account = json!({"account": {"name": "a", "value": {"limits": {"running_jobs": 1}}}});
+    let member = json!({"member": {"account": "a", "user": 7, "value": {}}});
+    let changes = [account, member].map(|change| json!({"change": change, "before": "any"}));
+    let made = i.call("account.set", &json!({"changes": changes, "aim": "make"}));
+    assert!(made.contains("\"changed\":2"), "{made}");
+    let from = i.now.0 as f64 / 1e6 + 600.0;
+    let made = i.call(
+        "reservation.create",
+        &json!({"name": "course", "from": from, "span": 3600.0, "nodes": {"count": 1},
+                "purpose": {"jobs": {"accounts": ["a"], "users": []}}, "running": "refuse"}),
+    );
+    assert!(made.contains("course"), "{made}");
+    i.tick_after(1);
+    i.submit(
+        0,
+        1,
+        &json!({"account": "a", "duration": 60.0, "reservation": "course"}),
+    );
+    i.submit(0, 1, &json!({"account": "a", "duration": 60.0}));
+    let is_through = |i: &Instance, job: u64| i.life(job, "submit").contains(&"alloc");
+    let through = |i: &Instance| [1, 2].map(|job| is_through(i, job));
+    assert_eq!(through(&i), [false, true]);
+    let told = i.call("job.list", &json!({}));
+    assert!(told.contains("waits for reservation `course`"), "{told}");
+    let rank = 0;
+    i.started(2, rank);
+    i.ended(2, rank, ended(0, None));
+    assert_eq!(through(&i), [false, true]);
+    i.tick_after(600);
+    assert_eq!(through(&i), [true, true]);
+}

@@ -269,7 +269,7 @@ impl Limits {
     }
 
     /// The same, where those who count have that.
-    fn over_counted(
+    pub(super) fn over_counted(
         &self,
         now: Time,
         (all, counts): (Vec<Whose>, &Counts),

@@ -167,6 +167,14 @@ fn behind(job: &Job, head: Option<&(JobId, Reason)>, line: Line, age: Span) -> R
     }
 }
 
+/// That it is for a reservation.
+fn for_reservation(job: &Job) -> Option<Reason> {
+    let name = reservation::of(&job.submit.spec)?;
+    Some(Reason::Dependency {
+        what: format!("reservation `{}`", name.escape_debug()),
+    })
+}
+
 impl View {
     /// Why a job waits that takes nothing: for its ranks, never for its turn.
     fn beside(&self, job: &Job) -> Reason {
@@ -230,11 +238,7 @@ impl View {
             JobState::Sched if let Some(stopped) = self.stopped(job) => stopped,
             JobState::Sched if let Some(unmet) = self.unmet.get(&job.id) => unmet.clone(),
             JobState::Sched if let Some(incomplete) = self.ready.incomplete(job.id) => incomplete,
-            JobState::Sched if let Some(name) = reservation::of(&job.submit.spec) => {
-                Reason::Dependency {
-                    what: format!("reservation `{}`", name.escape_debug()),
-                }
-            }
+            JobState::Sched if let Some(reservation) = for_reservation(job) => reservation,
             JobState::Sched => match self.lines.stand(job) {
                 Stand::InLine => behind(job, self.heads.main.as_ref(), self.line, self.age()),
                 Stand::Away(name) => Reason::Dependency {
@@ -254,6 +258,8 @@ impl View {
             },
             JobState::Priority if let Some(instance) = self.grows_what_waits(job) => instance,
             JobState::Priority if let Some(barred) = self.limits.bars_gang(job.id) => barred,
+            JobState::Priority if let Some(stopped) = self.stopped(job) => stopped,
+            JobState::Priority if self.limits.is_shut(self.now, job.id) => for_reservation(job)?,
             JobState::Priority => self.limits.reason_then(job.id)?,
             JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => return None,
         };

@@ -39,6 +39,12 @@ pub(super) struct Gate {
     /// Members of gangs that are not over, and whether limits changed since those were asked about who have no place.
     gangs: BTreeSet<JobId>,
     asked: Asked,
+    /// Those who have no place since they could not begin: their queue is stopped, or their reservation is to begin.
+    shut: BTreeSet<JobId>,
+    /// When the first of those reservations does that was waited for.
+    opens: Option<Time>,
+    /// Whose places are to be given back by records that were proposed: what they have counts so long.
+    yielding: BTreeSet<JobId>,
     /// What instances are to grow by.
     grounds: BTreeSet<JobId>,
     /// Who was let through and whose place is not recorded yet: what it takes does not count so
@@ -131,6 +137,9 @@ impl Gate {
             self.gives_back(job);
         }
         self.limits.apply(record);
+        if let Some(job) = &record.event.job {
+            self.yielding.remove(job);
+        }
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
                 if gang::of(&submit.spec).is_ok_and(|gang| gang.is_some()) {
@@ -141,6 +150,7 @@ impl Gate {
                 }
             }
             (Kind::Account(_), _) => self.limits_changed(),
+            (Kind::Queue(_) | Kind::Reservation(_), _) => self.asked = Asked::Before,
             (Kind::Memo(memo), None) if live::Change::told(memo).is_some() => self.limits_changed(),
             // What is no more than a remark changes nothing of what is on its way.
             (Kind::Exception(exception), _) if exception.severity > 0 => {}
@@ -153,6 +163,7 @@ impl Gate {
                     self.grounds.remove(&job);
                 }
                 self.forget(job);
+                self.shut.remove(&job);
                 self.proposed = self.proposed.filter(|proposed| *proposed != job);
             }
             _ => {}
@@ -176,6 +187,23 @@ impl Gate {
         self.gangs.contains(&job) && self.limits.bars_gang(job).is_some()
     }
 
+    /// Whether a job for which limits count has no place since it could not begin with it: it is asked about
+    /// when it may.
+    pub fn shuts(&mut self, now: Time, job: JobId, out: &mut Outbox) -> bool {
+        if !self.limits.is_shut(now, job) || !self.counts(job) {
+            self.shut.remove(&job);
+            return false;
+        }
+        self.forget(job);
+        self.shut.insert(job);
+        let opens = self.limits.opens(job).filter(|at| now < *at);
+        if let Some(at) = opens.filter(|at| self.opens.is_none_or(|before| *at < before)) {
+            self.opens = Some(at);
+            out.volatile(Volatile::Wake(at));
+        }
+        true
+    }
+
     /// What instances are to grow by.
     pub fn grounds(&self) -> Vec<JobId> {
         self.grounds.iter().copied().collect()
@@ -191,12 +219,21 @@ impl Gate {
         self.of.contains_key(&job)
     }
 
-    /// Those of gangs who are to be asked about because limits changed.
-    pub fn changed_gangs(&mut self) -> Vec<JobId> {
+    /// Those of gangs, and those who could not begin, who are to be asked about because that changed: together
+    /// with all who are kept back, once they stand among them.
+    pub fn barred_before(&mut self) -> Vec<JobId> {
         match std::mem::take(&mut self.asked) {
             Asked::Since => Vec::new(),
-            Asked::Before => self.gangs.iter().copied().collect(),
+            Asked::Before => {
+                self.look = self.look.max(Look::All);
+                self.gangs.union(&self.shut).copied().collect()
+            }
         }
+    }
+
+    /// Whether some who were barred are to stand among those who are kept back before anybody is let through.
+    fn is_to_open(&self) -> bool {
+        self.asked == Asked::Before && !(self.gangs.is_empty() && self.shut.is_empty())
     }
 
     /// Whether and as what a job may have its place now; else it is kept back.
@@ -211,8 +248,8 @@ impl Gate {
             self.look = self.look.max(Look::All);
             return None;
         }
-        // By which limit somebody before it waits is to be found first.
-        if self.look == Look::Anew && !self.of.is_empty() {
+        // Who is before it, and by which limit that one waits, is to be found first.
+        if self.is_to_open() || self.look == Look::Anew && !self.of.is_empty() {
             self.keep(Line::Of(first), job, urgency);
             out.volatile(Volatile::Wake(now));
             return None;
@@ -223,10 +260,27 @@ impl Gate {
                 return Some(goes);
             }
             (Ok(_), Some(line)) => self.keep(line, job, urgency),
-            (Err(bound), _) => self.keep_by(bound, job, urgency),
+            (Err(bound), before) => {
+                self.keep_by(bound, job, urgency);
+                if before.is_none() {
+                    self.ask_to_yield(now, job, out);
+                }
+            }
         }
         self.wake(now, out);
         None
+    }
+
+    /// Those who have no use for their places give them up for one who is first of those kept back: their own records
+    /// bring it about.
+    fn ask_to_yield(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        if !self.yielding.is_empty() {
+            return;
+        }
+        for (other, kind) in self.limits.yielding(now, job) {
+            self.yielding.insert(other);
+            out.append(now, other, kind);
+        }
     }
 
     /// The line of a limit that counts for a job, in which somebody is before it: what is left there is his.
@@ -266,11 +320,16 @@ impl Gate {
         for (job, urgency) in jobs {
             self.keep(Line::Free, job, urgency);
         }
-        self.look = Look::Anew;
+        (self.look, self.asked) = (Look::Anew, Asked::Since);
     }
 
     /// Somebody gave something back, or the limits are others: who may have a place now.
-    pub fn next(&mut self, now: Time, after: Option<JobId>) -> Option<(JobId, As)> {
+    pub fn next(
+        &mut self,
+        now: Time,
+        after: Option<JobId>,
+        out: &mut Outbox,
+    ) -> Option<(JobId, As)> {
         if self.of.is_empty() {
             (self.look, self.due) = (Look::Near, BTreeSet::new());
             return None;
@@ -278,6 +337,10 @@ impl Gate {
         after.into_iter().for_each(|job| self.gives_back(job));
         // Its own record brings the next.
         if self.proposed.is_some() {
+            return None;
+        }
+        if self.is_to_open() {
+            out.volatile(Volatile::Wake(now));
             return None;
         }
         if self.look == Look::Anew {
@@ -289,7 +352,7 @@ impl Gate {
             Look::All | Look::Anew => self.held.keys().cloned().collect(),
         };
         for line in near {
-            if let Some((job, goes)) = self.first_of(now, &line) {
+            if let Some((job, goes)) = self.first_of(now, &line, out) {
                 self.forget(job);
                 return Some((job, goes));
             }
@@ -311,7 +374,7 @@ impl Gate {
     /// Limits were changed, maybe with others that are not folded yet: who is kept back is asked
     /// about in a turn of its own.
     pub fn changed(&self, now: Time, out: &mut Outbox) {
-        if !self.of.is_empty() || !self.gangs.is_empty() {
+        if !self.of.is_empty() || !self.gangs.is_empty() || !self.shut.is_empty() {
             out.volatile(Volatile::Wake(now));
         }
     }
@@ -327,11 +390,15 @@ impl Gate {
             self.wake = None;
             self.reconsider();
         }
+        if self.opens.is_some_and(|at| at <= now) {
+            self.opens = None;
+            self.asked = Asked::Before;
+        }
     }
 
     /// The first of those that one limit keeps back who may go; who is kept back by another
     /// limit now, or behind somebody there, is with that.
-    fn first_of(&mut self, now: Time, line: &Line) -> Option<(JobId, As)> {
+    fn first_of(&mut self, now: Time, line: &Line, out: &mut Outbox) -> Option<(JobId, As)> {
         let (mut passed, mut looks) = (None, 0);
         loop {
             let turn = self.turn_after(line, passed)?;
@@ -344,6 +411,7 @@ impl Gate {
                 }
                 (Err(bound), _) if bound.line() == *line && bound.alone == Alone::Within => {
                     looks += 1;
+                    self.ask_to_yield(now, job, out);
                     if bound.holds_up() || looks == SPENT_LOOKS {
                         return None;
                     }

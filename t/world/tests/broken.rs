@@ -78,7 +78,12 @@ fn no_exchange_of_lists_when_a_shell_connects() {
 
 #[test]
 fn a_shell_that_forgets_what_it_started() {
-    found("shell-forgets-starts", &["started a second time"]);
+    found_beside(
+        Shape::Flat,
+        "shell-forgets-starts",
+        Some("has a live task but is None"),
+        &["started a second time"],
+    );
 }
 
 #[test]

@@ -20,6 +20,7 @@ use eddy_wire::held::{Fate, Held};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::jobspec::{MemoryNeed, Sharing, Takes, Work};
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::queue::Gates;
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::update;
 use eddy_wire::usage::Payer;
@@ -34,6 +35,7 @@ pub struct Limited {
     rules: Rules,
     jobs: BTreeMap<JobId, Seen>,
     used: Periods,
+    gates: Gates,
     /// Which limits counted as somebody was let through, by that record.
     places: BTreeMap<Seq, Vec<(Whose, Limits)>>,
 }
@@ -250,6 +252,7 @@ impl Limited {
                     self.configured(&change.live);
                 }
             }
+            (Kind::Queue(turned), _) => self.gates.apply(record.event.t, turned),
             (Kind::Submit(submit), Some(id)) => {
                 let seen = Seen {
                     submit: Arc::clone(submit),
@@ -510,7 +513,7 @@ impl Limited {
         }
     }
 
-    /// Whether somebody waits to be let through by limits of which nobody has anything, and that are
+    /// Whether somebody waits to be let through by limits of which nobody has anything who may begin, and that are
     /// enough for it. What core-minutes leave others judge.
     pub fn forgotten(&self) -> Option<JobId> {
         let waits = |seen: &Seen| {
@@ -526,6 +529,7 @@ impl Limited {
         };
         let lets = |seen: &Seen, (whose, limits): &(Whose, Limits)| {
             let through = self.jobs.values().filter(|job| job.is_through());
+            let through = through.filter(|job| job.grant.is_some() || !self.is_stopped(job));
             let taken = self.sum(whose, through, |job| Some(job.least()));
             // On how many nodes one counts that came before the limit is not known here.
             let is_known = limits.nodes.is_none() || !is_spread(&seen.submit);
@@ -534,7 +538,8 @@ impl Limited {
             let is_free = taken.jobs == 0 && is_one && seen.least().over(limits).is_none();
             is_known && is_free && limits.core_minutes.is_none()
         };
-        let waiting = self.jobs.iter().filter(|(_, seen)| waits(seen));
+        let waiting = self.jobs.iter();
+        let waiting = waiting.filter(|(_, seen)| waits(seen) && !self.may_be_shut(seen));
         let mut forgotten = waiting.filter(|(_, seen)| {
             let of = self.rules.of(&seen.submit);
             of.iter().all(|one| lets(seen, one))

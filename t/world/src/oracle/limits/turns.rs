@@ -6,9 +6,11 @@ use eddy_wire::gang;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::queue::UNNAMED;
+use eddy_wire::reservation;
 use eddy_wire::time::Time;
 
-use super::whose::Whose;
+use super::whose::{Whose, queue};
 use super::{Limited, Limits, Seen, is_spread};
 
 impl Seen {
@@ -34,6 +36,18 @@ impl Seen {
 }
 
 impl Limited {
+    /// Whether nothing of its queue begins.
+    pub(super) fn is_stopped(&self, seen: &Seen) -> bool {
+        let queue = queue(&seen.submit).unwrap_or(UNNAMED);
+        self.gates.stopped(queue).is_some()
+    }
+
+    /// Whether something else than limits may keep it from having a place: its queue is stopped, or it is for a
+    /// reservation.
+    pub(super) fn may_be_shut(&self, seen: &Seen) -> bool {
+        self.is_stopped(seen) || reservation::of(&seen.submit.spec).is_some()
+    }
+
     /// Whoever waited before that for a place by the same limits, and is before this one, has one.
     pub(super) fn passes_nobody(&self, t: Time, id: JobId) -> Result<(), String> {
         let own = &self.jobs[&id];
@@ -53,7 +67,7 @@ impl Limited {
         };
         let mut before = self.jobs.iter().filter(|(other, seen)| {
             let is_before = turn(**other, seen) < turn(id, own) && seen.since < t;
-            is_before && seen.is_kept_by_limits() && may_have(seen)
+            is_before && seen.is_kept_by_limits() && may_have(seen) && !self.may_be_shut(seen)
         });
         match before.next() {
             None => Ok(()),
