@@ -503,3 +503,71 @@ fn who_waits_for_a_reservation_to_begin_has_a_place_from_then_on() {
     i.tick_after(600);
     assert_eq!(through(&i), [true, true]);
 }
+
+/// One of a limit of one waits for nodes, behind others.
+#[test]
+fn who_is_more_urgent_has_the_place_of_one_who_only_waits() {
+    let mut i = Instance::asleep(1);
+    let few = Limits {
+        running_jobs: Some(1),
+        ..Limits::default()
+    };
+    let queue = |name: &str, limits: Limits| Queue {
+        name: name.to_owned(),
+        instance: None,
+        default: false,
+        rules: Rules {
+            limits,
+            ..Rules::default()
+        },
+    };
+    i.settings.queues = vec![queue("debug", few), queue("all", Limits::default())];
+    i.restart();
+    i.reach("0");
+    i.hello(1, &[]);
+    i.submit(0, 4, &json!({"queue": "all"}));
+    for _ in 2..=4 {
+        i.submit(0, 4, &json!({"queue": "debug"}));
+    }
+    let queued = |i: &Instance| {
+        let told = |job: u64| i.life(job, "submit").last().copied();
+        [2, 3, 4].map(|job| told(job) == Some("priority"))
+    };
+    assert_eq!(queued(&i), [true, false, false]);
+    // Whoever asks what that would come to is told the same.
+    let bounds = |i: &mut Instance, urgency: u8| {
+        let jobs = json!({"ranges": [[3, 3]]});
+        i.call(
+            "sched.bounds",
+            &json!({"jobs": jobs, "suppose": {"urgency": urgency}}),
+        )
+    };
+    assert!(
+        bounds(&mut i, 16).contains("\"held\""),
+        "{}",
+        bounds(&mut i, 16)
+    );
+    assert_eq!(bounds(&mut i, 17), "[]");
+    let urge = |i: &mut Instance, job: u64, urgency: u8| {
+        let jobs = json!({"ranges": [[job, job]]});
+        let told = i.call("job.urgency", &json!({"jobs": jobs, "urgency": urgency}));
+        assert!(told.contains("\"count\":1"), "{told}");
+        i.tick_after(1);
+    };
+    urge(&mut i, 3, 20);
+    assert_eq!(queued(&i), [false, true, false]);
+    urge(&mut i, 4, 31);
+    assert_eq!(queued(&i), [false, false, true]);
+    // Who is as urgent waits behind it.
+    urge(&mut i, 2, 31);
+    assert_eq!(queued(&i), [false, false, true]);
+    let records = i.records.len();
+    i.tick_after(86_400);
+    assert_eq!(i.records.len(), records, "{:?}", &i.records[records..]);
+    // And nobody has the place of one who has begun.
+    i.started(1, 0);
+    i.ended(1, 0, ended(0, None));
+    urge(&mut i, 3, 31);
+    let begun = [2, 3, 4].map(|job| i.life(job, "submit").contains(&"alloc"));
+    assert_eq!(begun, [false, false, true]);
+}

@@ -48,11 +48,20 @@ impl Ingest {
         };
         let limits = self.parties.limits();
         let who = (submit.user, &party, &spec);
+        let behind = || limits.behind((job, suppose.urgency), who);
         let Some(bound) = limits.binding_instead(now, job, who) else {
-            let (_, bound) = limits.behind((job, suppose.urgency), who)?;
+            let (_, bound) = behind()?;
             let why = format!("would wait behind a job that is before it: {}", bound.text);
             return Some((Becomes::Held, why));
         };
+        // Those who are less urgent and only wait would give it their places.
+        let is_held = !bound.refuses() && bound.excess != Excess::Standby;
+        if is_held
+            && limits.has_places_instead(now, (job, suppose.urgency), who)
+            && behind().is_none()
+        {
+            return None;
+        }
         let becomes = match bound.excess {
             Excess::Standby => Becomes::Standby,
             Excess::Hold | Excess::Refuse if bound.refuses() => Becomes::Refused,

@@ -55,6 +55,14 @@ enum Stand {
     Aside,
 }
 
+/// Who is to be let through, and how urgent that is.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    job: JobId,
+    urgency: u8,
+    who: (u32, &'a Party, &'a Spec),
+}
+
 type Lines = BTreeMap<(Whose, Stand), BTreeSet<Turn>>;
 
 /// Those who wait, by the limits that count for them. Made when somebody asks, and kept from then on.
@@ -137,22 +145,18 @@ impl Limits {
         line.into_iter().flatten().copied()
     }
 
-    /// Those who have no use for their places, of the limits that keep a job back, until it would be let through; each
-    /// with the record by which he waits for another.
+    /// Whose places a job is to have, each with the record by which he waits for another.
     pub fn yielding(&mut self, now: Time, id: JobId) -> Vec<(JobId, Kind)> {
         self.counts();
         let Some(mut counts) = self.counts.take() else {
             return Vec::new();
         };
-        let mut yielding = Vec::new();
-        while yielding.len() < YIELDS_MAX
-            && let Some(bound) = self.binding_by(now, &counts, id)
-            && bound.alone == Alone::Within
-            && let Some(other) = self.idle(now, &bound.whose, &yielding)
-        {
-            self.add(&mut counts, other, Step::Less);
-            yielding.push(other);
-        }
+        let yielding = self.jobs.get(&id).map(|seen| {
+            let (urgency, who) = (seen.stage.urgency, (seen.user, &seen.party, &*seen.spec));
+            let job = id;
+            self.yields(now, &mut counts, Asking { job, urgency, who })
+        });
+        let yielding = yielding.unwrap_or_default();
         // What they have counts until their records say otherwise.
         for other in &yielding {
             self.add(&mut counts, *other, Step::More);
@@ -165,23 +169,94 @@ impl Limits {
         yielding.into_iter().filter_map(again).collect()
     }
 
-    /// What keeps a job back, where others have that.
-    fn binding_by(&self, now: Time, counts: &Counts, id: JobId) -> Option<Bound> {
-        let seen = self.jobs.get(&id)?;
-        let whose = self.bound_by(&seen.party, seen.user, &seen.spec);
-        let bound = self.over_counted(
-            now,
-            (whose, counts),
-            (&seen.party, &seen.spec),
-            Question::Start,
-        );
-        bound.filter(|bound| bound.excess != Excess::Standby)
+    /// Whether a job that is kept back would have the places of others, were it of that party, and asked for that, as
+    /// urgently as that.
+    pub fn has_places_instead(
+        &self,
+        now: Time,
+        (id, urgency): (JobId, Option<u8>),
+        who: (u32, &Party, &Spec),
+    ) -> bool {
+        let Some(seen) = self.jobs.get(&id) else {
+            return false;
+        };
+        let urgency = urgency.unwrap_or(seen.stage.urgency);
+        let asking = Asking {
+            job: id,
+            urgency,
+            who,
+        };
+        let mut others = self.counts().clone();
+        self.add(&mut others, id, Step::Less);
+        self.yields(now, &mut others, asking);
+        self.binding_by(now, &others, asking).is_none()
     }
 
-    /// One more who has a place by that limit and cannot begin.
-    fn idle(&self, now: Time, whose: &Whose, but: &[JobId]) -> Option<JobId> {
-        let mut aside = self.line(whose, Stand::Aside).map(|turn| turn.job);
-        aside.rfind(|job| !but.contains(job) && self.is_shut(now, *job))
+    /// Of those by whom a limit keeps somebody back those who have no use for their places, and where that is not
+    /// enough those who are less urgent; what is left is without them.
+    fn yields(&self, now: Time, counts: &mut Counts, asking: Asking<'_>) -> Vec<JobId> {
+        let mut yielding = self.idle(now, counts, asking);
+        yielding.extend(self.lesser(now, counts, asking));
+        yielding
+    }
+
+    /// Those who have places and cannot begin, until it would be let through; what is left is without them.
+    fn idle(&self, now: Time, counts: &mut Counts, asking: Asking<'_>) -> Vec<JobId> {
+        let mut idle = Vec::new();
+        while idle.len() < YIELDS_MAX
+            && let Some(bound) = self.binding_by(now, counts, asking)
+            && bound.alone == Alone::Within
+        {
+            let aside = self.line(&bound.whose, Stand::Aside).rev();
+            let mut aside = aside
+                .filter(|turn| !idle.contains(&turn.job))
+                .take(YIELDS_MAX);
+            let Some(other) = aside.find(|turn| self.is_shut(now, turn.job)) else {
+                break;
+            };
+            self.add(counts, other.job, Step::Less);
+            idle.push(other.job);
+        }
+        idle
+    }
+
+    /// Those who have places and only wait, the least urgent first; nobody if that is not enough for one more urgent.
+    /// All of one limit, in whose line he stands: there they wait behind him, and do not come back before.
+    fn lesser(&self, now: Time, counts: &mut Counts, asking: Asking<'_>) -> Vec<JobId> {
+        let mut lesser = Vec::new();
+        let Some(first) = self.binding_by(now, counts, asking).filter(Bound::holds_up) else {
+            return lesser;
+        };
+        let mut of = Some(first.whose.clone());
+        while let Some(whose) = of.filter(|of| *of == first.whose && lesser.len() < YIELDS_MAX) {
+            let waits = [Stand::Placed, Stand::Aside].map(|stand| {
+                let line = self.line(&whose, stand).rev();
+                line.into_iter()
+                    .find(|turn| turn.job != asking.job && !lesser.contains(&turn.job))
+            });
+            let last = waits.into_iter().flatten().max();
+            let Some(other) = last.filter(|turn| turn.urgency() < asking.urgency) else {
+                break;
+            };
+            self.add(counts, other.job, Step::Less);
+            lesser.push(other.job);
+            of = match self.binding_by(now, counts, asking) {
+                Some(bound) => Some(bound.whose),
+                None => return lesser,
+            };
+        }
+        for other in lesser.drain(..) {
+            self.add(counts, other, Step::More);
+        }
+        lesser
+    }
+
+    /// What keeps somebody back, where others have that.
+    fn binding_by(&self, now: Time, counts: &Counts, asking: Asking<'_>) -> Option<Bound> {
+        let (user, party, spec) = asking.who;
+        let whose = self.bound_by(party, user, spec);
+        let bound = self.over_counted(now, (whose, counts), (party, spec), Question::Start);
+        bound.filter(|bound| bound.excess != Excess::Standby)
     }
 
     /// Why a job is not let through, as of the last record: by what it asks for, or by whoever is before it.
