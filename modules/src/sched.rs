@@ -19,6 +19,7 @@ mod reserved;
 mod seated;
 mod seen;
 mod sets;
+mod settled;
 mod settling;
 mod shrinks;
 mod stays;
@@ -480,15 +481,6 @@ impl Sched {
         if suspended.is_some_and(Standing::is_without_cores) {
             out.volatile(Volatile::Plan(vec![Delta::Unwant(id)]));
         }
-    }
-
-    /// One has nothing any more. Where the same record says that its tasks are over nobody has said before that it
-    /// goes on no more.
-    fn freed(&self, id: JobId, out: &mut Outbox) {
-        let seen = self.jobs.get(&id);
-        let paced = seen.filter(|seen| seen.suspension.is_touched());
-        let deltas = paced.map(|_| Delta::Unwant(id)).into_iter();
-        out.volatile(Volatile::Plan(deltas.chain([Delta::Freed(id)]).collect()));
     }
 
     fn holds(&self, id: JobId) -> bool {

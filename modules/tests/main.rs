@@ -1,6 +1,7 @@
 //! Modules put together as in an instance. One program, so that it is linked once.
 
 mod came_back;
+mod charged;
 mod cut;
 mod dead;
 mod drained;

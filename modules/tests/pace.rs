@@ -101,7 +101,15 @@ fn who_is_over_while_it_waits_for_its_cores_wants_none() {
     let effects = tells_all(&mut stand, 1, over(Some(9), None));
     let told = deltas(&effects);
     assert!(
-        matches!(told[..], [Delta::Unwant(JOB), Delta::Freed(JOB), ..]),
+        matches!(
+            told[..],
+            [
+                Delta::Unwant(JOB),
+                Delta::Settled(JOB, ..),
+                Delta::Freed(JOB),
+                ..
+            ]
+        ),
         "{told:?}"
     );
 }

@@ -276,11 +276,19 @@ fn a_planner_charges_what_was_begun_once() {
     let effects = settles(&mut stand);
     let deltas = deltas(&effects);
     let used = deltas.iter().filter_map(|delta| match delta {
-        Delta::Used(used) => Some(used.iter().map(|one| (one.from, one.to, one.cores))),
+        Delta::Settled(job, _, stays) if !stays.is_empty() => {
+            let stays = stays.iter();
+            let stays = stays.map(|stay| (stay.from, stay.to, stay.held.cores));
+            Some((*job, stays.collect()))
+        }
         _ => None,
     });
-    let used: Vec<_> = used.flatten().collect();
-    assert_eq!(used, [(ago(8), ago(7), 1.0)], "of what is over alone");
+    let used: Vec<(JobId, Vec<_>)> = used.collect();
+    assert_eq!(
+        used,
+        [(first, vec![(ago(8), ago(7), 1)])],
+        "of what is over alone"
+    );
     let held = deltas.iter().filter_map(|delta| match delta {
         Delta::Held(job, _, set) => Some((*job, Time(set.starttime))),
         _ => None,
@@ -288,8 +296,8 @@ fn a_planner_charges_what_was_begun_once() {
     let held: Vec<_> = held.collect();
     assert_eq!(
         held,
-        [(first, START), (second, ago(5))],
-        "the rest from its beginning"
+        [(first, ago(8)), (second, ago(5))],
+        "each from its beginning"
     );
 }
 

@@ -74,6 +74,7 @@ impl Calendar {
             | Delta::Ground(..)
             | Delta::Rests(..)
             | Delta::Charged(..)
+            | Delta::Settled(..)
             | Delta::Freed(_)
             | Delta::Ending(..)
             | Delta::Shrinks(..)

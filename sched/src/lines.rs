@@ -66,6 +66,7 @@ impl Lines {
             | Delta::Preempts(_)
             | Delta::Stay(_)
             | Delta::Charged(..)
+            | Delta::Settled(..)
             | Delta::Policy(_)
             | Delta::Pools(_)
             | Delta::Uses(..)
@@ -128,12 +129,12 @@ impl Lines {
         planner.apply(Delta::Inventory(set));
     }
 
-    /// What is left is of the line that has it; in all others nothing is charged any more.
+    /// What is left is of the line that has it; in all others nothing is charged for it meanwhile.
     fn rests(&mut self, job: JobId, line: LineName, set: Arc<ResourceSet>) {
-        let rests = Delta::Rests(job, line.clone(), set);
-        let told = |is_its: bool| match is_its {
-            true => rests.clone(),
-            false => Delta::Freed(job),
+        let nothing = Arc::new(ResourceSet::new());
+        let told = |is_its: bool| {
+            let left = if is_its { &set } else { &nothing };
+            Delta::Rests(job, line.clone(), Arc::clone(left))
         };
         self.main.apply(told(line.is_none()));
         for (name, planner) in &mut self.apart {

@@ -231,7 +231,8 @@ impl Planner {
     /// - `Stay` replaces what was said of it before: whoever would not have ended in time gets `Never` where he could
     ///   be nowhere else.
     /// - `Policy` is obeyed from the next pass on; one that cannot be read changes nothing.
-    /// - `Account` counts from the next pass on, `Used` is as if it had been known all the time.
+    /// - `Account` counts from the next pass on, `Used` is as if it had been known all the time. So is `Settled`, and
+    ///   what was charged for that attempt meanwhile never was; nor was what was for a start that is not recorded.
     /// - `Explain` and `Shares` are answered by the next outcome.
     pub fn apply(&mut self, delta: Delta) {
         if self.pass == Pass::Current {
@@ -262,11 +263,8 @@ impl Planner {
             Delta::Rests(job, _, set) => self.rests(job, set),
             Delta::Ground(job, set) => self.ground(job, set),
             Delta::Charged(job, owner, set) => self.charge(job, owner, set),
-            Delta::Freed(job) => {
-                self.rests_no_more(job);
-                self.free(job);
-                self.no_ground(job);
-            }
+            Delta::Settled(job, owner, stays) => self.settled(job, &owner, &stays),
+            Delta::Freed(job) => self.freed(job),
             Delta::Ending(job, by, until) => self.ends(job, by, until, Certainty::Held),
             Delta::Shrinks(job, all) => self.shrinks(job, &all),
             Delta::Kept(job, until) => self.goes_on(job, until),
@@ -511,13 +509,8 @@ impl Planner {
 
     fn propose(&mut self, job: JobId, set: Arc<ResourceSet>, until: Time) -> Arc<ResourceSet> {
         let owner = self.waiting[&job].want.owner.clone();
-        let since = self.since(&set);
         let held = Arc::clone(&set);
-        self.hold(
-            (job, Some(owner)),
-            (held, Some(since), until),
-            Certainty::Proposed,
-        );
+        self.hold((job, Some(owner)), (held, until), Certainty::Proposed);
         self.aside(job);
         set
     }
@@ -525,12 +518,12 @@ impl Planner {
     fn hold(
         &mut self,
         (job, owner): (JobId, Option<Owner>),
-        (set, since, until): (Arc<ResourceSet>, Option<Time>, Time),
+        (set, until): (Arc<ResourceSet>, Time),
         certainty: Certainty,
     ) {
         let rate = owner
             .as_ref()
-            .map_or(0.0, |owner| self.began(owner, &set, since));
+            .map_or(0.0, |owner| self.began(job, owner, &set));
         if let (Some(owner), Certainty::Held) = (&owner, certainty) {
             self.taking.holds(owner, job);
         }

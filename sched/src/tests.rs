@@ -45,6 +45,7 @@ mod gangs;
 
 mod back;
 
+mod settled;
 mod sockets;
 
 mod stays;

@@ -4,6 +4,8 @@
 //! told by it who runs what, which is what shares are reckoned from. It knows no
 //! room and keeps no job.
 
+mod attempts;
+
 mod dues;
 
 mod parties;
@@ -12,6 +14,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::account::{Change, Name};
+use eddy_wire::held::Stay;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{MemoryNeed, Request};
 use eddy_wire::plan::{Breakdown, Owner, Term, Used, Want};
@@ -21,6 +24,7 @@ use eddy_wire::time::{MICROS, Span, Time};
 use crate::policy::{Decay, FACTORS, ORDER_MAX, Policy, Share, Source, WaitFrom, WithinPass};
 use crate::priority::{Formula, Names, breakdown, factors, held_back};
 use crate::usage::{Bound, Ledger, Meter, Tariff};
+use attempts::Attempts;
 use parties::{Holder, Parties};
 
 /// What counts as all of a job's cost, where neither it nor the policy says how long: it is the
@@ -116,6 +120,8 @@ pub(crate) struct Turns {
     drift: Drift,
     tariff: Tariff,
     ledger: Ledger,
+    /// What of that is of jobs whose end is not told.
+    attempts: Attempts,
     /// Who is in which account.
     parties: Parties,
     /// What each holder's running and planned jobs may still come to cost.
@@ -137,11 +143,15 @@ pub(crate) struct Turns {
 /// A run that began or ended, with whose it is and what it costs in each second.
 #[derive(Clone, Debug)]
 enum News {
-    /// And since when it runs; none is since the pass that hears of it.
-    Began(Holder, f64, Option<Time>),
-    Ended(Holder, f64),
+    /// And since when it runs.
+    Began(JobId, Holder, f64, Time),
+    Ended(JobId, f64),
     /// From when to when it ran.
     Was(Holder, f64, Time, Time),
+    /// What it was charged until now it was not.
+    Void(JobId),
+    /// And nothing more follows of it.
+    Over(JobId),
 }
 
 /// Why values of waiting jobs change.
@@ -183,6 +193,7 @@ impl Turns {
             tariff: tariff(policy, [0.0; METERS.len()]),
             capacities: [0.0; METERS.len()],
             ledger: Ledger::new(policy.usage.decay.clone()),
+            attempts: Attempts::default(),
             parties: Parties::default(),
             committed: BTreeMap::new(),
             due: BTreeMap::new(),
@@ -198,6 +209,8 @@ impl Turns {
     pub fn obey(&mut self, policy: &Policy, now: Time) {
         let mut next = Turns::new(policy);
         std::mem::swap(&mut next.ledger, &mut self.ledger);
+        std::mem::swap(&mut next.attempts, &mut self.attempts);
+        next.attempts.change(&next.ledger, now);
         next.ledger.change(policy.usage.decay.clone(), now);
         std::mem::swap(&mut next.parties, &mut self.parties);
         // The time of these only the pass that follows knows.
@@ -233,6 +246,7 @@ impl Turns {
     /// Nobody has used or uses anything: all that is told anew.
     pub fn forget_use(&mut self) {
         self.ledger = Ledger::new(self.policy.usage.decay.clone());
+        self.attempts = Attempts::default();
         self.news.clear();
     }
 
@@ -253,34 +267,53 @@ impl Turns {
         self.tariff = tariff(&self.policy, self.capacities);
     }
 
-    /// A job runs since then, or since the pass that follows; what that costs in each second.
-    pub fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Option<Time>) -> f64 {
+    /// A job runs since then, or since the pass that follows where its attempt is known; what that costs in each
+    /// second.
+    pub fn began(&mut self, job: JobId, owner: &Owner, set: &ResourceSet, since: Time) -> f64 {
         let rate = self.rate(owner, set);
         let holder = Parties::holder(owner);
-        self.news.push(News::Began(holder, rate, since));
+        self.news.push(News::Began(job, holder, rate, since));
         rate
     }
 
     /// It runs no longer.
-    pub fn ended(&mut self, owner: &Owner, set: &ResourceSet) {
+    pub fn ended(&mut self, job: JobId, owner: &Owner, set: &ResourceSet) {
         let rate = self.rate(owner, set);
-        self.news.push(News::Ended(Parties::holder(owner), rate));
+        self.news.push(News::Ended(job, rate));
+    }
+
+    /// All that its attempt is charged, in place of what it was until now.
+    pub fn settled(&mut self, job: JobId, owner: &Owner, stays: &[Stay]) {
+        self.news.push(News::Void(job));
+        let charged = stays.iter().map(|stay| {
+            let rate = self.weighed(&amounts(stay), owner);
+            News::Was(Parties::holder(owner), rate, stay.from, stay.to)
+        });
+        let charged: Vec<News> = charged.collect();
+        self.news.extend(charged);
+    }
+
+    /// Its attempt is over: what runs from now on is another.
+    pub fn over(&mut self, job: JobId) {
+        self.news.push(News::Over(job));
     }
 
     /// It is now this time, until which all that runs is charged.
     pub fn at(&mut self, now: Time) {
+        let (attempts, ledger) = (&mut self.attempts, &mut self.ledger);
         for news in std::mem::take(&mut self.news) {
-            let (News::Began(holder, ..) | News::Ended(holder, _) | News::Was(holder, ..)) = &news;
-            let id = self.ledger.holder(&parties::path(holder));
             match news {
-                News::Began(_, rate, since) => {
-                    if let Some(since) = since {
-                        self.ledger.backdate(id, rate, (since, now), now);
-                    }
-                    self.ledger.using(id, now, rate);
+                News::Began(job, holder, rate, since) => {
+                    let id = ledger.holder(&parties::path(&holder));
+                    attempts.began(ledger, (job, id), (rate, since), now);
                 }
-                News::Ended(_, rate) => self.ledger.using(id, now, -rate),
-                News::Was(_, rate, from, to) => self.ledger.backdate(id, rate, (from, to), now),
+                News::Ended(job, rate) => attempts.ended(ledger, job, rate, now),
+                News::Was(holder, rate, from, to) => {
+                    let id = ledger.holder(&parties::path(&holder));
+                    ledger.settle(id, rate, (from, to), now);
+                }
+                News::Void(job) => attempts.void(ledger, job, now),
+                News::Over(job) => attempts.over(ledger, job, now),
             }
         }
     }
@@ -465,6 +498,18 @@ impl Turns {
 
 /// What is metered.
 const METERS: [&str; 4] = ["nodes", "cores", "gpus", "memory"];
+
+/// How much of each was held; memory in GiB.
+fn amounts(stay: &Stay) -> [f64; METERS.len()] {
+    let held = stay.held;
+    let memory = held.memory as f64 / 1024.0;
+    [
+        held.nodes as f64,
+        held.cores as f64,
+        held.gpus as f64,
+        memory,
+    ]
+}
 
 /// How much of each a set has; memory in GiB.
 fn metered(set: &ResourceSet) -> [f64; METERS.len()] {

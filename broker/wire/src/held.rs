@@ -95,6 +95,32 @@ impl Stay {
     pub fn used(&self) -> Amounts {
         self.held.over(self.to - self.from)
     }
+
+    /// What all of these held together: stretches that follow each other, each of one sum. For as many stays as an
+    /// attempt has nodes these are few: most are of the same time.
+    pub fn together(stays: &[Stay]) -> Vec<Stay> {
+        if let [stay] = stays
+            && stay.from < stay.to
+        {
+            return vec![*stay];
+        }
+        let mut moves: BTreeMap<Time, (Amounts, Amounts)> = BTreeMap::new();
+        for stay in stays.iter().filter(|stay| stay.from < stay.to) {
+            let (more, _) = moves.entry(stay.from).or_default();
+            *more = more.plus(stay.held);
+            let (_, less) = moves.entry(stay.to).or_default();
+            *less = less.plus(stay.held);
+        }
+        let mut all = Vec::new();
+        let (mut from, mut held) = (Time(0), Amounts::default());
+        for (to, (more, less)) in moves {
+            if !held.is_nothing() {
+                all.push(Stay { from, to, held });
+            }
+            (from, held) = (to, held.plus(more).less(less));
+        }
+        all
+    }
 }
 
 /// What a record changed on a node.

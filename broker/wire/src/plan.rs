@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::{Change, Name};
 use crate::gang::Gang;
+use crate::held;
 use crate::id::{JobId, Rank};
 use crate::idset::Idset;
 use crate::job::Place;
@@ -101,6 +102,9 @@ pub enum Delta {
     /// All that was used by those who hold nothing any more, in place of what is known of it: by another policy it
     /// weighs otherwise and fades otherwise. Who holds something is charged from when that began.
     Past(Arc<[Used]>),
+    /// What an attempt that has given all back is charged, and to whom: in place of what was charged for it while
+    /// it held something. Said before `Freed`, once; nothing where nobody is charged for it.
+    Settled(JobId, Owner, Arc<[held::Stay]>),
     /// Somebody asks why jobs wait; the next outcome answers.
     Explain(Question),
     /// Somebody asks what each account is due, by this tag; the next outcome answers.

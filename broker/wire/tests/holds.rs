@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eddy_wire::event::{Final, Kind};
 use eddy_wire::grant::Grant;
-use eddy_wire::held::{Fate, Held, Move};
+use eddy_wire::held::{Fate, Held, Move, Stay};
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
@@ -73,6 +73,11 @@ fn nodes_of_a_job_are_told_in_their_order_whether_one_or_several() {
     let (fate, stays) = held.settle();
     let used = stays.iter().map(|stay| stay.used().cores).sum::<u128>();
     assert_eq!((fate, used), (Fate::Charged, 1 + 4 * 2 + 2 * 3 + 5));
+    let together = Stay::together(&stays);
+    let sum = together.iter().map(|stay| stay.used().cores).sum::<u128>();
+    assert_eq!(sum, used);
+    let follows = |pair: &[Stay]| pair[0].to == pair[1].from;
+    assert!(together.windows(2).all(follows), "{together:?}");
 }
 
 #[test]

@@ -9,16 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Notice, Outbox};
-use eddy_wire::event::{Exception, Kind, PassedTo, Submit};
+use eddy_broker::Outbox;
+use eddy_wire::event::{Exception, Kind, PassedTo};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId};
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Owner, Used};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{Begun, PassState, ToldOf};
-use eddy_wire::time::{MICROS, Time};
-use eddy_wire::usage::Amounts;
+use eddy_wire::time::Time;
 
 use super::Nest;
 use super::child::{Child, Stated};
@@ -70,22 +68,9 @@ enum First {
 
 impl Begin {
     /// Records that it was passed and granted then.
-    fn alloc(
-        &self,
-        now: Time,
-        t: Time,
-        (submit, mut set, instance): (&Submit, ResourceSet, String),
-        out: &mut Outbox,
-    ) {
+    fn alloc(&self, t: Time, (mut set, instance): (ResourceSet, String), out: &mut Outbox) {
         let job = self.told.job;
         set.starttime = t.0;
-        // A planner charges what is held from its beginning to now. Of what is over it is told what that
-        // used, and that it holds nothing for long.
-        if let PassState::Over { .. } = self.told.state {
-            let ended = self.told.ended.unwrap_or(now).min(now);
-            out.notice(Notice::Used(Arc::from([used(submit, &set, t, ended)])));
-            set.starttime = now.0;
-        }
         let with = None;
         let grant = Grant {
             epoch: Epoch(1),
@@ -206,7 +191,7 @@ impl Nest {
             JobState::Sched if self.passes.on(&set).next().is_none() => {
                 let t = begin.begun.t.max(run.since()).min(now);
                 let name = to.declared.clone().unwrap_or_default();
-                begin.alloc(now, t, (&run.submit, set, name), out);
+                begin.alloc(t, (set, name), out);
                 let t = begin.begun.t;
                 self.begun.propose(child, t, job);
                 // The next one's cores may be among these.
@@ -357,30 +342,5 @@ fn nowhere(state: &PassState) -> Exception {
         note,
         userid: None,
         until: None,
-    }
-}
-
-/// What it used before this instance heard of it, for a planner.
-fn used(submit: &Submit, set: &ResourceSet, from: Time, to: Time) -> Used {
-    let to = to.max(from);
-    let all = set.nodes.values().map(Amounts::of);
-    let all = all.fold(Amounts::default(), Amounts::plus);
-    let seconds = |amount: u128| amount as f64 * (to - from).0 as f64 / MICROS as f64;
-    let queue = submit.spec.jobspec.attributes.system.queue.as_deref();
-    Used {
-        owner: Owner {
-            user: submit.user,
-            account: submit.party.account.clone(),
-            qos: submit.party.qos.clone(),
-            class: submit.party.class.clone(),
-            queue: queue.map(Into::into),
-            line: None,
-        },
-        from,
-        to,
-        nodes: seconds(all.nodes),
-        cores: seconds(all.cores),
-        gpus: seconds(all.gpus),
-        memory: seconds(all.memory) / 1024.0,
     }
 }

@@ -25,6 +25,7 @@ use eddy_wire::update;
 use super::limit;
 use super::pools;
 use super::sets::{Sets, To};
+use super::settled::Charges;
 use super::stays;
 use crate::ingest::queues;
 use crate::nest::run::waits_below;
@@ -83,6 +84,7 @@ pub(super) struct Seen {
     /// Whether it has its cores.
     pub(super) suspension: Suspension,
     pub(super) limit: limit::Changed,
+    pub(super) charges: Charges,
     /// Who says when it begins.
     pub(super) order: Order,
 }
@@ -155,6 +157,7 @@ impl Seen {
             since: t,
             suspension: Suspension::default(),
             limit: limit::Changed::default(),
+            charges: Charges::default(),
             order: Order::of(submit),
         }
     }
@@ -210,6 +213,7 @@ impl Seen {
         self.suspension.apply(t, kind);
         self.shrinking.apply(kind);
         self.limit.apply(kind);
+        self.charges.apply(t, kind);
         let is_said = match kind {
             Kind::Alloc(_) | Kind::Requeue(_) => true,
             Kind::Memo(memo) => waits_below(memo),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use eddy_wire::held::Stay;
 use eddy_wire::id::JobId;
 use eddy_wire::plan::{Owner, Used};
 use eddy_wire::resource_set::ResourceSet;
@@ -46,11 +47,9 @@ impl Planner {
             }
             return;
         }
-        let known = self.charged.get(&job);
         // What it held before is charged until the pass that follows.
-        let since = known.is_none().then(|| self.since(&set));
         self.free(job);
-        let rate = self.began(&owner, &set, since);
+        let rate = self.began(job, &owner, &set);
         let holding = Holding {
             set,
             owner: Some(owner),
@@ -61,16 +60,20 @@ impl Planner {
         self.charged.insert(job, holding);
     }
 
-    /// From when on a set is charged that is held for the first time.
-    pub(super) fn since(&self, set: &ResourceSet) -> Time {
-        began(set, self.occupancy.now())
-    }
-
-    /// Charges somebody from a time on, or from the pass that follows; what that costs in each second.
-    pub(super) fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Option<Time>) -> f64 {
+    /// Charges somebody from when the set is held on, where a job held something else until now from the pass that
+    /// follows; what that costs in each second.
+    pub(super) fn began(&mut self, job: JobId, owner: &Owner, set: &ResourceSet) -> f64 {
         self.occupancy.accounts_mut().began(owner, set);
         self.lined.moved();
-        self.turns.began(owner, set, since)
+        let since = began(set, self.occupancy.now());
+        self.turns.began(job, owner, set, since)
+    }
+
+    /// An attempt is over: it is charged what its records tell, and not what was reckoned by the passes that heard of
+    /// them. Those come late where a leader was away, and what failed is nobody's.
+    pub(super) fn settled(&mut self, job: JobId, owner: &Owner, stays: &[Stay]) {
+        self.turns.settled(job, owner, stays);
+        self.lined.order = Order::Moved;
     }
 
     /// What was used weighs and fades by the policy of now, also what was used under another: of those who are over
@@ -78,8 +81,8 @@ impl Planner {
     pub(super) fn reckon(&mut self, past: &[Used]) {
         self.turns.forget_use();
         let now = self.occupancy.now();
-        for (owner, set, rate) in paid(&mut self.holdings, &mut self.charged) {
-            *rate = self.turns.began(owner, set, Some(began(set, now)));
+        for (job, owner, set, rate) in paid(&mut self.holdings, &mut self.charged) {
+            *rate = self.turns.began(job, owner, set, began(set, now));
         }
         past.iter().for_each(|one| self.turns.used(one));
         self.lined.order = Order::Moved;
@@ -101,8 +104,8 @@ impl Planner {
         }
     }
 
-    pub(super) fn ended(&mut self, owner: &Owner, set: &ResourceSet) {
-        self.turns.ended(owner, set);
+    pub(super) fn ended(&mut self, job: JobId, owner: &Owner, set: &ResourceSet) {
+        self.turns.ended(job, owner, set);
         self.occupancy.accounts_mut().ended(owner, set);
         self.lined.moved();
     }
@@ -112,19 +115,19 @@ impl Planner {
 pub(super) fn paid<'a>(
     holdings: &'a mut BTreeMap<JobId, Holding>,
     charged: &'a mut BTreeMap<JobId, Holding>,
-) -> impl Iterator<Item = (&'a Owner, &'a ResourceSet, &'a mut f64)> {
-    let all = holdings.values_mut().chain(charged.values_mut());
-    all.filter_map(|one| {
+) -> impl Iterator<Item = (JobId, &'a Owner, &'a ResourceSet, &'a mut f64)> {
+    let all = holdings.iter_mut().chain(charged.iter_mut());
+    all.filter_map(|(job, one)| {
         let Holding {
             set, owner, rate, ..
         } = one;
         let set: &Arc<ResourceSet> = set;
-        Some((owner.as_ref()?, set.as_ref(), rate))
+        Some((*job, owner.as_ref()?, set.as_ref(), rate))
     })
 }
 
 /// Since when a set is held; now where that is not said.
-fn began(set: &ResourceSet, now: Time) -> Time {
+pub(super) fn began(set: &ResourceSet, now: Time) -> Time {
     match set.starttime {
         0 => now,
         start => Time(start),

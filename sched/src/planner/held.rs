@@ -38,7 +38,9 @@ impl Planner {
         for turn in turns {
             self.unreserve(&turn, None);
         }
-        self.held_until(resting(job), None, set, Time(i64::MAX));
+        if !set.is_empty() {
+            self.held_until(resting(job), None, set, Time(i64::MAX));
+        }
     }
 
     /// What a job had left while it was suspended is held in another way, or not any more.
@@ -74,16 +76,13 @@ impl Planner {
                     return;
                 }
             }
-            known => {
+            _ => {
                 // What it held is charged until the pass that follows; it goes on with something else.
-                let is_held = known.is_some_and(|known| known.certainty == Certainty::Held);
-                let goes_on = is_held || self.charged.contains_key(&job);
-                let since = (!goes_on).then(|| self.since(&set));
                 let ending = self.taking.ending.get(&job).copied();
                 let leaving = self.taking.leaving.get(&job).cloned();
                 self.free(job);
                 self.occupancy.hold(job, &set, until);
-                self.hold((job, owner), (set, since, until), Certainty::Held);
+                self.hold((job, owner), (set, until), Certainty::Held);
                 if let Some(ending) = ending {
                     self.ends(job, ending.by, ending.until, ending.certainty);
                 }
@@ -118,12 +117,26 @@ impl Planner {
         self.agenda.freed();
     }
 
-    /// Gives back what is only proposed.
+    /// Gives back what is only proposed: nobody ever had it.
     pub(super) fn take_back(&mut self, job: JobId) {
         let holding = self.holdings.get(&job);
-        if holding.is_some_and(|holding| holding.certainty == Certainty::Proposed) {
+        let proposed = holding.filter(|holding| holding.certainty == Certainty::Proposed);
+        if let Some(owner) = proposed.map(|holding| holding.owner.clone()) {
+            if let Some(owner) = owner {
+                self.turns.settled(job, &owner, &[]);
+            }
             self.free(job);
+            self.turns.over(job);
         }
+    }
+
+    /// It is recorded that an attempt has nothing any more, or a start is not to be recorded.
+    pub(super) fn freed(&mut self, job: JobId) {
+        self.rests_no_more(job);
+        self.take_back(job);
+        self.free(job);
+        self.turns.over(job);
+        self.no_ground(job);
     }
 
     /// What it held or was charged for is free.
@@ -137,7 +150,7 @@ impl Planner {
             ..
         }) = self.charged.remove(&job)
         {
-            self.ended(&owner, &set);
+            self.ended(job, &owner, &set);
         }
         if let Some(holding) = self.holdings.remove(&job) {
             let Holding {
@@ -146,7 +159,7 @@ impl Planner {
             self.ended_for(job);
             if let Some(owner) = &owner {
                 self.taking.holds_no_more(owner, job);
-                self.ended(owner, &set);
+                self.ended(job, owner, &set);
             }
             let left = self.holdings.values().map(|one| one.set.as_ref());
             match self.occupancy.release(job, &set, until, left) {

@@ -215,7 +215,7 @@ impl Planner {
     /// nothing new.
     pub(super) fn hear(&mut self, delta: &Delta) {
         match delta {
-            Delta::Held(..) | Delta::Used(_) | Delta::Past(_) => {}
+            Delta::Held(..) | Delta::Used(_) | Delta::Past(_) | Delta::Settled(..) => {}
             Delta::Explain(_) | Delta::Shares(_) => {}
             _ => self.expect_nothing(),
         }

@@ -10,7 +10,7 @@ use eddy_wire::plan::{Mover, SharesTold};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span, Time};
 
-use super::charges::paid;
+use super::charges::{began, paid};
 use super::rows::Apart;
 use super::{Pass, Place, Planner, Rows, Waiting};
 use crate::policy::{Reservations, Source, Walk, read};
@@ -180,12 +180,13 @@ impl Planner {
     /// Changes what runs cost; until the pass that follows they are charged as before.
     pub(super) fn recharge(&mut self, change: impl FnOnce(&mut Planner)) {
         // Not by the time of the last pass: what was told of since may have begun later.
-        for (owner, set, _) in paid(&mut self.holdings, &mut self.charged) {
-            self.turns.ended(owner, set);
+        for (job, owner, set, _) in paid(&mut self.holdings, &mut self.charged) {
+            self.turns.ended(job, owner, set);
         }
         change(self);
-        for (owner, set, rate) in paid(&mut self.holdings, &mut self.charged) {
-            *rate = self.turns.began(owner, set, None);
+        let now = self.occupancy.now();
+        for (job, owner, set, rate) in paid(&mut self.holdings, &mut self.charged) {
+            *rate = self.turns.began(job, owner, set, began(set, now));
         }
     }
 

@@ -75,11 +75,42 @@ impl Standing {
         self.amount = faded(&Decay::None, self.amount, self.rate, from, now);
     }
 
+    /// Brings it to `now`, all of it in one bin: what follows fades otherwise.
+    pub fn close(&mut self, decay: &Decay, now: Time) {
+        self.advance(decay, now);
+        self.amount = self.total();
+        self.older.clear();
+    }
+
+    /// Brings it to `now` and adds another that was brought there.
+    fn add(&mut self, decay: &Decay, part: &Standing, now: Time) {
+        self.advance(decay, now);
+        self.amount += part.amount;
+        let most = self.older.len().max(part.older.len());
+        self.older.resize(most, 0.0);
+        for (bin, more) in self.older.iter_mut().zip(&part.older) {
+            *bin += more;
+        }
+    }
+
     fn shift(&mut self, factor: f64) {
         self.older.insert(0, self.amount);
         self.older.pop();
         self.older.iter_mut().for_each(|bin| *bin *= factor);
         self.amount = 0.0;
+    }
+}
+
+/// Of a sum so much is only how numbers are rounded: of what has hardly begun to fade more digits are lost than one
+/// would think.
+const ROUNDING: f64 = 1e-9;
+
+/// What is left of a sum without one of its parts.
+fn without(sum: f64, part: f64) -> f64 {
+    let left = sum - part;
+    match left > sum * ROUNDING {
+        true => left,
+        false => 0.0,
     }
 }
 
@@ -89,6 +120,8 @@ pub struct Ledger {
     decay: Decay,
     ids: BTreeMap<String, HolderId>,
     standings: Vec<Standing>,
+    /// What of each is of those who are over. Nothing is ever taken out of these.
+    over: Vec<Standing>,
 }
 
 impl Ledger {
@@ -98,6 +131,7 @@ impl Ledger {
             decay,
             ids: BTreeMap::new(),
             standings: Vec::new(),
+            over: Vec::new(),
         }
     }
 
@@ -109,6 +143,7 @@ impl Ledger {
         let id = HolderId(self.standings.len() as u32);
         self.ids.insert(name.to_owned(), id);
         self.standings.push(Standing::default());
+        self.over.push(Standing::default());
         id
     }
 
@@ -127,27 +162,72 @@ impl Ledger {
     }
 
     /// Adds what was used at this rate from then to then, as faded by `now` as if it had been
-    /// known all the time.
-    pub fn backdate(&mut self, id: HolderId, rate: f64, (from, to): (Time, Time), now: Time) {
-        let decay = &self.decay;
+    /// known all the time, for one who runs on.
+    pub fn backdate(&mut self, id: HolderId, rate: f64, span: (Time, Time), now: Time) {
+        let run = self.run(rate, span, now);
+        if let Some(standing) = self.standings.get_mut(id.0 as usize) {
+            standing.add(&self.decay, &run, now);
+        }
+    }
+
+    /// Adds the same for one who is over.
+    pub fn settle(&mut self, id: HolderId, rate: f64, span: (Time, Time), now: Time) {
+        let run = self.run(rate, span, now);
+        for all in [&mut self.standings, &mut self.over] {
+            if let Some(standing) = all.get_mut(id.0 as usize) {
+                standing.add(&self.decay, &run, now);
+            }
+        }
+    }
+
+    fn run(&self, rate: f64, (from, to): (Time, Time), now: Time) -> Standing {
         let mut run = Standing {
             rate,
             at: from.min(to),
             ..Standing::default()
         };
-        run.advance(decay, to);
+        run.advance(&self.decay, to);
         run.rate = 0.0;
-        run.advance(decay, now.max(to));
+        run.advance(&self.decay, now.max(to));
+        run
+    }
+
+    /// What is part of what a holder has used is of one who is over.
+    pub fn keep(&mut self, id: HolderId, mut part: Standing, now: Time) {
+        part.advance(&self.decay, now);
+        if let Some(over) = self.over.get_mut(id.0 as usize) {
+            over.add(&self.decay, &part, now);
+        }
+    }
+
+    /// All of a holder's are over. A sum out of which something was taken is seldom what it would be without that, and
+    /// who is left with next to nothing would be due half of who has used nothing.
+    pub fn rest(&mut self, id: HolderId) {
+        let at = id.0 as usize;
+        if let (Some(standing), Some(over)) = (self.standings.get_mut(at), self.over.get(at)) {
+            standing.clone_from(over);
+        }
+    }
+
+    /// Takes out again what is part of what a holder has used, as if it had never been charged. What uses it still
+    /// stays.
+    pub fn take_out(&mut self, id: HolderId, part: &Standing, now: Time) {
+        let decay = &self.decay;
+        let mut part = part.clone();
+        part.advance(decay, now);
         let Some(standing) = self.standings.get_mut(id.0 as usize) else {
             return;
         };
         standing.advance(decay, now);
-        standing.amount += run.amount;
-        let most = standing.older.len().max(run.older.len());
-        standing.older.resize(most, 0.0);
-        for (bin, more) in standing.older.iter_mut().zip(&run.older) {
-            *bin += more;
+        standing.amount = without(standing.amount, part.amount);
+        for (bin, less) in standing.older.iter_mut().zip(&part.older) {
+            *bin = without(*bin, *less);
         }
+    }
+
+    /// How usage is forgotten.
+    pub fn decay(&self) -> &Decay {
+        &self.decay
     }
 
     /// Changes what the holder uses from now on: by [`super::Tariff::rate`] at a start, by less
@@ -183,10 +263,8 @@ impl Ledger {
 
     /// Forgets by other rules from `now` on; what was used until then is reckoned by the old ones.
     pub fn change(&mut self, decay: Decay, now: Time) {
-        for standing in &mut self.standings {
-            standing.advance(&self.decay, now);
-            standing.amount = standing.total();
-            standing.older.clear();
+        for standing in self.standings.iter_mut().chain(&mut self.over) {
+            standing.close(&self.decay, now);
         }
         self.decay = decay;
     }
@@ -202,6 +280,10 @@ impl Ledger {
     /// Takes a saved standing back.
     pub fn restore(&mut self, name: &str, standing: Standing) -> HolderId {
         let id = self.holder(name);
+        self.over[id.0 as usize] = Standing {
+            rate: 0.0,
+            ..standing.clone()
+        };
         self.standings[id.0 as usize] = standing;
         id
     }

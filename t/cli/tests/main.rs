@@ -7,6 +7,7 @@ mod admission;
 mod audit;
 mod autonomy;
 mod batch;
+mod charged;
 mod control;
 mod damaged;
 mod demo;

@@ -106,6 +106,10 @@ pub enum Rule {
     PromiseDropped,
     /// What was used under another policy weighs as it did then.
     PastUnheard,
+    /// What an attempt is charged in the end nobody tells a planner.
+    EndsUntold,
+    /// A planner does not hear it.
+    SettledUnheard,
     /// Nobody waits too long, however long he waits.
     OverdueUnheard,
     /// The home of an instance is lent for however long.
@@ -252,6 +256,8 @@ impl Rule {
         ("promises-anew", Rule::PromisesAnew),
         ("promise-dropped", Rule::PromiseDropped),
         ("past-unheard", Rule::PastUnheard),
+        ("ends-untold", Rule::EndsUntold),
+        ("settled-unheard", Rule::SettledUnheard),
         ("overdue-unheard", Rule::OverdueUnheard),
         ("lent-for-ever", Rule::LentForEver),
         ("grant-unheard", Rule::GrantUnheard),
@@ -415,7 +421,7 @@ pub fn heard(nature: &Nature, leader: Option<&Leader>, word: FromParent) -> Opti
     Some(word)
 }
 
-/// What a planner is told of those who wait, by the rules that are broken.
+/// What a planner is told of those who wait, and of those who are over, by the rules that are broken.
 pub fn planned(nature: &Nature, mut deltas: Vec<Delta>) -> Vec<Delta> {
     if nature.breaks(Rule::HoldsCounted) {
         for delta in &mut deltas {
@@ -423,6 +429,9 @@ pub fn planned(nature: &Nature, mut deltas: Vec<Delta>) -> Vec<Delta> {
                 want.eligible = want.submitted;
             }
         }
+    }
+    if nature.breaks(Rule::EndsUntold) {
+        deltas.retain(|delta| !matches!(delta, Delta::Settled(..)));
     }
     deltas
 }

@@ -173,6 +173,7 @@ impl Watched {
             }
             Delta::Gives(_, Gives::Nodes { .. }) if breaks(Rule::GiftsUnheard) => None,
             Delta::Past(_) if breaks(Rule::PastUnheard) => None,
+            Delta::Settled(..) if breaks(Rule::SettledUnheard) => None,
             Delta::Held(job, owner, set) if self.before.is_some() && breaks(Rule::LimitUnheard) => {
                 Some(Delta::Held(*job, owner.clone(), resumed::longer(set)))
             }
@@ -254,7 +255,7 @@ impl Watched {
             Delta::Preempts(rules) => self.preempts = Arc::clone(rules),
             Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
             Delta::Shrinks(..) | Delta::Gives(..) => {}
-            Delta::Charged(..) | Delta::Pools(_) | Delta::Uses(..) => {}
+            Delta::Charged(..) | Delta::Pools(_) | Delta::Uses(..) | Delta::Settled(..) => {}
             Delta::Account(_) | Delta::Used(_) | Delta::Past(_) => {}
             Delta::Explain(_) | Delta::Shares(_) => {}
         }

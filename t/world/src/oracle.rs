@@ -22,6 +22,7 @@ pub mod queues;
 mod refused;
 mod replies;
 mod reserved;
+mod settled;
 mod shrinks;
 pub mod silence;
 mod sockets;
@@ -81,6 +82,7 @@ pub struct Oracle {
     charged: twice::Charged,
     terse: terse::Terse,
     eligible: eligible::Eligible,
+    settled: settled::Settled,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -306,8 +308,14 @@ impl Oracle {
         }
     }
 
-    fn fold_one(&mut self, record: &Record) {
+    /// For those who judge only what planners are told.
+    fn fold_apart(&mut self, record: &Record) {
         self.eligible.apply(record);
+        self.settled.apply(record);
+    }
+
+    fn fold_one(&mut self, record: &Record) {
+        self.fold_apart(record);
         let goes_on = self.refused.apply(record);
         let urged = users::may_urge(&self.recorded, record)
             .and_then(|()| users::may_extend(&self.recorded, record));
@@ -377,8 +385,12 @@ impl Oracle {
         self.check(checked);
     }
 
-    /// A planner is told of who waits, by all that is recorded.
+    /// A planner is told of who waits, and what who waits no more was charged, by all that is recorded.
     pub fn planned(&mut self, deltas: &[Delta]) {
+        for delta in deltas {
+            let checked = self.settled.told(delta);
+            self.check(checked);
+        }
         let mut told = BTreeSet::new();
         // What was said of one before may be void since.
         for delta in deltas.iter().rev() {
@@ -436,11 +448,13 @@ impl Oracle {
         self.charged = twice::Charged::default();
         self.refused = refused::Refused::default();
         self.eligible = eligible::Eligible::default();
+        self.settled = settled::Settled::default();
         for record in self.records.durable.iter() {
             for record in iter::once(&**record).chain(&record.implied()) {
                 // What was found then is told already.
                 self.silent.told(record);
                 self.eligible.apply(record);
+                self.settled.apply(record);
                 self.preempts.again(record);
                 drop(self.limited.apply(record, &self.recorded));
                 drop(self.queued.apply(record));
@@ -451,6 +465,7 @@ impl Oracle {
                 drop(self.charged.apply(record));
             }
         }
+        self.settled.begins_anew();
         self.replies.forget();
     }
 

@@ -364,6 +364,12 @@ fn what_was_used_under_another_policy_that_does_not_count() {
 }
 
 #[test]
+fn what_an_attempt_is_charged_that_does_not_count() {
+    found("settled-unheard", &["is told as used", "is told as due"]);
+    found("ends-untold", &["and not what it is charged"]);
+}
+
+#[test]
 fn a_job_that_starts_from_a_stopped_queue() {
     found("stop-unheard", &["which is stopped"]);
 }

@@ -10,6 +10,7 @@
 //! by that, as the planner is told to. Nodes that are not there for all are not reckoned here.
 
 mod tree;
+mod used;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -18,6 +19,7 @@ use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::{Blend, Decay, Policy, Rung, Share, ShareRules, WithinPass};
 use eddy_wire::account::{Book, Name};
+use eddy_wire::held::Stay;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::{Delta, Outcome, Owner, ShareRow, Used, Verdict, Want};
@@ -26,6 +28,7 @@ use eddy_wire::time::{MICROS, Span, Time};
 
 use super::Watched;
 use tree::Tree;
+use used::Use;
 
 /// Whoever asks in a world has numbers of his own.
 const TAG: u64 = u64::MAX;
@@ -54,9 +57,8 @@ fn holder(owner: &Owner) -> Holder {
 #[derive(Default)]
 pub(super) struct Dues {
     book: Book,
-    used: BTreeMap<Holder, Standing>,
+    used: Use,
     runs: BTreeMap<JobId, Run>,
-    news: Vec<News>,
     tariff: Tariff,
 }
 
@@ -69,14 +71,6 @@ enum Tariff {
     One,
     /// Another's, until it is reckoned anew.
     Many,
-}
-
-/// What somebody had until a time, in core-seconds that fade, and has.
-#[derive(Clone, Copy, Default)]
-struct Standing {
-    amount: f64,
-    cores: f64,
-    at: Time,
 }
 
 /// Against whom one who begins is held.
@@ -99,23 +93,6 @@ enum Certainty {
     Recorded,
 }
 
-/// What only a pass knows the time of.
-enum News {
-    /// Since then; none is the pass.
-    Began(Holder, f64, Option<Time>),
-    Ended(Holder, f64),
-    Was(Holder, f64, Time, Time),
-}
-
-impl Standing {
-    fn advance(&mut self, now: Time, half: f64) {
-        let left = (-seconds(now - self.at) / half).exp2();
-        let rest = half / std::f64::consts::LN_2;
-        self.amount = self.amount * left + self.cores * rest * (1.0 - left);
-        self.at = now;
-    }
-}
-
 fn seconds(span: Span) -> f64 {
     span.0 as f64 / MICROS as f64
 }
@@ -132,7 +109,13 @@ impl Dues {
             Delta::Held(job, owner, set) | Delta::Charged(job, owner, set) => {
                 self.held(*job, owner, set);
             }
-            Delta::Freed(job) | Delta::Rests(job, ..) | Delta::Ground(job, _) => self.ends(*job),
+            Delta::Settled(job, owner, stays) => self.settled(*job, owner, stays),
+            Delta::Freed(job) => {
+                self.withdrawn(*job);
+                self.ends(*job);
+                self.used.over(*job);
+            }
+            Delta::Rests(job, ..) | Delta::Ground(job, _) => self.ends(*job),
             Delta::Unwant(job) => self.withdrawn(*job),
             Delta::Want(job, want) => {
                 let before = wants.get(job);
@@ -154,35 +137,34 @@ impl Dues {
     }
 
     fn was(&mut self, all: &[Used]) {
-        let used = all.iter().filter(|one| one.to > one.from);
-        self.news.extend(used.map(|one| {
+        for one in all.iter().filter(|one| one.to > one.from) {
             let cores = one.cores / seconds(one.to - one.from);
-            News::Was(holder(&one.owner), cores, one.from, one.to)
-        }));
+            self.used.was(holder(&one.owner), cores, (one.from, one.to));
+        }
     }
 
     /// By the policy that is obeyed now, whatever was charged by another.
     fn reckon(&mut self, past: &[Used]) {
-        self.used.clear();
-        let began = |run: &Run| {
+        self.used = Use::default();
+        for (job, run) in &self.runs {
             let since = (run.set.starttime > 0).then_some(Time(run.set.starttime));
-            News::Began(holder(&run.owner), cores(&run.set), since)
-        };
-        self.news = self.runs.values().map(began).collect();
+            self.used
+                .began(*job, holder(&run.owner), (cores(&run.set), since));
+        }
         self.was(past);
         self.tariff = Tariff::One;
     }
 
     fn held(&mut self, job: JobId, owner: &Owner, set: &Arc<ResourceSet>) {
         let certainty = Certainty::Recorded;
-        let goes_on = match self.runs.get_mut(&job) {
-            Some(run) if run.set.nodes == set.nodes && run.owner == *owner => {
-                (run.set, run.certainty) = (Arc::clone(set), certainty);
-                return;
-            }
-            known => known.is_some_and(|run| run.certainty == Certainty::Recorded),
-        };
-        let since = (!goes_on && set.starttime > 0).then_some(Time(set.starttime));
+        if let Some(run) = self.runs.get_mut(&job)
+            && run.set.nodes == set.nodes
+            && run.owner == *owner
+        {
+            (run.set, run.certainty) = (Arc::clone(set), certainty);
+            return;
+        }
+        let since = (set.starttime > 0).then_some(Time(set.starttime));
         self.ends(job);
         self.begins(job, owner, (set, since), certainty);
     }
@@ -194,8 +176,7 @@ impl Dues {
         (set, since): (&Arc<ResourceSet>, Option<Time>),
         certainty: Certainty,
     ) {
-        self.news
-            .push(News::Began(holder(owner), cores(set), since));
+        self.used.began(job, holder(owner), (cores(set), since));
         let run = Run {
             owner: owner.clone(),
             set: Arc::clone(set),
@@ -207,54 +188,25 @@ impl Dues {
     fn withdrawn(&mut self, job: JobId) {
         let run = self.runs.get(&job);
         if run.is_some_and(|run| run.certainty == Certainty::Proposed) {
+            self.used.void(job);
             self.ends(job);
+            self.used.over(job);
+        }
+    }
+
+    /// What its records come to, in place of what was heard of it.
+    fn settled(&mut self, job: JobId, owner: &Owner, stays: &[Stay]) {
+        self.used.void(job);
+        for stay in stays {
+            let cores = stay.held.cores as f64;
+            self.used.was(holder(owner), cores, (stay.from, stay.to));
         }
     }
 
     fn ends(&mut self, job: JobId) {
         if let Some(run) = self.runs.remove(&job) {
-            self.news
-                .push(News::Ended(holder(&run.owner), cores(&run.set)));
+            self.used.ended(job, cores(&run.set));
         }
-    }
-
-    /// It is now this time. What fades otherwise than is known here is not reckoned.
-    fn at(&mut self, now: Time, half: Option<f64>) {
-        let Some(half) = half else {
-            self.news.clear();
-            return;
-        };
-        for news in std::mem::take(&mut self.news) {
-            let (News::Began(holder, ..) | News::Ended(holder, _) | News::Was(holder, ..)) = &news;
-            let fresh = Standing {
-                at: now,
-                ..Standing::default()
-            };
-            let standing = self.used.entry(holder.clone()).or_insert(fresh);
-            standing.advance(now, half);
-            let had = |cores: f64, from: Time, to: Time| {
-                let mut had = Standing {
-                    amount: 0.0,
-                    cores,
-                    at: from.min(to),
-                };
-                had.advance(to, half);
-                had.cores = 0.0;
-                had.advance(now.max(to), half);
-                had.amount
-            };
-            match news {
-                News::Began(_, cores, since) => {
-                    standing.amount += had(cores, since.unwrap_or(now), now);
-                    standing.cores += cores;
-                }
-                News::Ended(_, cores) => standing.cores -= cores,
-                News::Was(_, cores, from, to) => standing.amount += had(cores, from, to),
-            }
-        }
-        self.used
-            .values_mut()
-            .for_each(|one| one.advance(now, half));
     }
 
     /// Who is charged with a job that has begun.
@@ -332,7 +284,7 @@ impl Watched {
             self.dues.tariff = Tariff::One;
         }
         let mut checked = Ok(());
-        self.dues.at(now, half);
+        self.dues.used.at(now, half);
         let begun: Vec<_> = starts(outcome)
             .map(|(job, set)| (job, Arc::clone(set)))
             .collect();
@@ -345,7 +297,7 @@ impl Watched {
                 checked = self.check_pick((*job, among), outcome, (now, half));
             }
             self.begins(*job, set, now);
-            self.dues.at(now, half);
+            self.dues.used.at(now, half);
         }
         let judged = half.zip(rows).filter(|_| reckons);
         checked.and_then(|()| match judged {
@@ -384,7 +336,7 @@ impl Watched {
         for row in rows {
             let Some(user) = row.user else { continue };
             let holder = (row.account.clone(), user);
-            let used = self.dues.used.get(&holder).map_or(0.0, |one| one.amount);
+            let used = self.dues.used.by(&holder);
             let planned = planned.get(&holder).copied().unwrap_or_default();
             let factor = factors.get(&holder).copied().unwrap_or_default();
             let told = [
@@ -458,11 +410,10 @@ impl Watched {
     ) -> Option<BTreeMap<Holder, f64>> {
         let mut all = waiting.clone();
         all.extend(planned.keys().cloned());
-        all.extend(self.dues.used.keys().cloned());
+        all.extend(self.dues.used.holders().cloned());
         let mut tree = Tree::new(&self.dues.book, all)?;
         let used = |holder: &Holder| {
-            let used = self.dues.used.get(holder).map_or(0.0, |one| one.amount);
-            used + planned.get(holder).copied().unwrap_or_default()
+            self.dues.used.by(holder) + planned.get(holder).copied().unwrap_or_default()
         };
         Some(tree.factors(used, |holder| waiting.contains(holder)))
     }

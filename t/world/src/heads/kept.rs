@@ -79,7 +79,8 @@ impl Watched {
             }
             Delta::Unwant(job) => drop(self.kept.told.remove(job)),
             Delta::Line(name, _) => self.void_in(&Some(name.clone())),
-            Delta::Freed(_) | Delta::Charged(..) | Delta::Used(_) | Delta::Account(_) => {}
+            Delta::Freed(_) | Delta::Charged(..) | Delta::Settled(..) => {}
+            Delta::Used(_) | Delta::Account(_) => {}
             Delta::Explain(_) | Delta::Shares(_) | Delta::Up(_) => {}
             // Nobody takes from anybody, and there is nothing of pools, where it is judged.
             Delta::Uses(..) | Delta::Gives(..) | Delta::Spared(_) | Delta::Ending(..) => {}

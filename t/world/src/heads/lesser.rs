@@ -178,7 +178,7 @@ impl Watched {
                 self.lesser.told.clear();
             }
             Delta::Unwant(job) => drop(self.lesser.told.remove(job)),
-            Delta::Charged(..) | Delta::Used(_) => {}
+            Delta::Charged(..) | Delta::Settled(..) | Delta::Used(_) => {}
             Delta::Explain(_) | Delta::Shares(_) | Delta::Up(_) => {}
             _ => self.lesser.told.clear(),
         }

@@ -22,7 +22,7 @@ const RECALLED: &str = "recalled";
 
 /// What is charged by records.
 #[derive(Debug, Default)]
-struct Charges {
+pub struct Charges {
     jobs: BTreeMap<JobId, Job>,
     charged: BTreeMap<Payer, Amounts>,
     uncharged: Amounts,
@@ -76,7 +76,9 @@ pub fn agree<'a>(
     report: &UsageReport,
 ) -> Result<(), String> {
     let mut charges = Charges::default();
-    records.for_each(|record| charges.apply(record));
+    for record in records {
+        charges.apply(record);
+    }
     let running = charges.running(report.to);
     let told = |amounts: fn(&(Amounts, Amounts)) -> Amounts| {
         let rows = report.rows.iter();
@@ -141,7 +143,8 @@ fn countable(amounts: Amounts) -> Amounts {
 }
 
 impl Charges {
-    fn apply(&mut self, record: &Record) {
+    /// What somebody is charged, perhaps nothing, for an attempt that has given all back by this.
+    pub fn apply(&mut self, record: &Record) -> Option<Amounts> {
         let t = record.event.t;
         match (&record.event.kind, record.event.job) {
             (Kind::ResourceDefine(set, _), None) => {
@@ -167,30 +170,27 @@ impl Charges {
                 self.jobs.insert(id, job);
             }
             (kind, Some(id)) => {
-                let Some(job) = self.jobs.get_mut(&id) else {
-                    return;
-                };
-                job.apply(t, kind);
+                self.jobs.get_mut(&id)?.apply(t, kind);
                 if kind.frees() {
-                    self.settle(id);
+                    return self.settle(id);
                 }
             }
             (_, None) => {}
         }
+        None
     }
 
     /// An attempt has given all back: its payer pays for it, unless a node failed under it.
-    fn settle(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get_mut(&id) else {
-            return;
-        };
+    fn settle(&mut self, id: JobId) -> Option<Amounts> {
+        let job = self.jobs.get_mut(&id)?;
         let had = std::mem::take(&mut job.had);
-        let of = match job.ended_by.as_deref() {
-            _ if job.is_declared => return,
-            Some("node-failure" | RECALLED) => &mut self.uncharged,
-            _ => self.charged.entry(job.payer.clone()).or_default(),
+        let (of, charged) = match job.ended_by.as_deref() {
+            _ if job.is_declared => return None,
+            Some("node-failure" | RECALLED) => (&mut self.uncharged, Amounts::default()),
+            _ => (self.charged.entry(job.payer.clone()).or_default(), had),
         };
         *of = of.plus(had);
+        Some(charged)
     }
 
     /// What is held, and was in the attempts that hold something.
