@@ -33,6 +33,7 @@ fn no_user_ends_a_job_by_a_word_that_means_something_here() {
     let mut stand = Stand::with_children(&with_batch());
     for word in ["bounce", "hung", "requeue", "node-failure"] {
         let request = RaiseRequest {
+            declared: None,
             jobs: JobSet::one(OWN),
             states: Vec::new(),
             job_set: None,
@@ -88,6 +89,7 @@ fn the_next_attempt_goes_where_its_queue_leads_by_now() {
     starts(&mut stand, JOB, core([3], 1));
     tells(&mut stand, 1, PassState::Running);
     let request = RequeueRequest {
+        declared: None,
         jobs: JobSet::one(JOB),
         attempt: None,
         note: String::new(),

@@ -281,6 +281,7 @@ fn what_ends_since_its_instance_is_to_run_again_is_no_end() {
     let (job, effects) = waits(&mut stand, 5, USER);
     let (call, _) = relayed(&effects, CHANNEL)[0].clone();
     let request = RequeueRequest {
+        declared: None,
         jobs: JobSet::one(OWN),
         attempt: None,
         note: String::new(),
@@ -334,12 +335,14 @@ fn a_cancel_of_an_instance_that_was_to_run_again_lets_its_jobs_end_as_it_says() 
     let effects = stand.submit(5, USER, json!({"dependencies": [dependency]}));
     let (call, _) = relayed(&effects, 2)[0].clone();
     let again = RequeueRequest {
+        declared: None,
         jobs: JobSet::one(JOB),
         attempt: None,
         note: String::new(),
     };
     stand.call::<RequeueJob>(6, USER, &again);
     let end = RaiseRequest {
+        declared: None,
         jobs: JobSet::one(JOB),
         states: Vec::new(),
         job_set: None,

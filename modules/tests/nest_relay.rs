@@ -125,9 +125,10 @@ fn one_user_follows_all_instances_only_so_often_at_a_time() {
 }
 
 #[test]
-fn only_its_number_given_alone_means_a_declared_instance() {
+fn only_its_name_means_a_declared_instance() {
     let mut stand = serving();
     let request = |jobs: JobSet| RaiseRequest {
+        declared: None,
         job_set: None,
         scope: match jobs.is_empty() {
             true => Scope::Everybody,
@@ -152,8 +153,19 @@ fn only_its_number_given_alone_means_a_declared_instance() {
     };
     let changed = stand.ask::<Kill>(CLIENT, 0, &signal);
     assert_eq!(changed.body["spared"], json!([[BATCH, "batch"]]));
-    let changed = stand.ask::<Raise>(CLIENT, 0, &request(JobSet::one(BATCH)));
-    assert_eq!(changed.body, json!({"count": 1}), "its number means it");
+    let alone = request(JobSet::one(BATCH));
+    let changed = stand.ask::<Raise>(CLIENT, 0, &alone);
+    let why = "it is the declared instance batch, in which others have jobs; \
+               `eddy cancel --instance=batch` means it";
+    assert_eq!(changed.body, json!({"count": 0, "refused": [[BATCH, why]]}));
+    let named = |name: &str| RaiseRequest {
+        declared: Some(name.to_owned()),
+        ..alone.clone()
+    };
+    let changed = stand.ask::<Raise>(CLIENT, 0, &named("other"));
+    assert_eq!(changed.body["count"], 0);
+    let changed = stand.ask::<Raise>(CLIENT, 0, &named("batch"));
+    assert_eq!(changed.body, json!({"count": 1}), "its name means it");
 }
 
 /// Whose they are is found before anybody looks at them, for every request of every user: nothing is walked of
@@ -221,7 +233,8 @@ fn a_call_taken_back_is_taken_back_from_the_child() {
 }
 
 fn cancel(stand: &mut Stand, job: JobId) {
-    let body = json!({"jobs": JobSet::one(job), "type": "cancel", "note": "no"});
+    let jobs = JobSet::one(job);
+    let body = json!({"jobs": jobs, "type": "cancel", "note": "no", "declared": "batch"});
     let raise: RaiseRequest = serde_json::from_value(body).expect("a cancel");
     stand.call::<Raise>(7, 0, &raise);
 }

@@ -228,6 +228,7 @@ fn where_an_instance_is_that_was_passed_is_recorded_once_for_each_attempt() {
 fn who_is_cancelled_is_ended_there_and_not_passed_again() {
     let (mut stand, _) = passed();
     let request = RaiseRequest {
+        declared: None,
         jobs: JobSet::one(JOB),
         states: Vec::new(),
         job_set: None,

@@ -16,6 +16,7 @@ const JOB: JobId = JobId(1);
 
 fn raise(severity: u8) -> RaiseRequest {
     RaiseRequest {
+        declared: None,
         jobs: JobSet::one(JOB),
         states: Vec::new(),
         job_set: None,

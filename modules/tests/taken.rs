@@ -183,6 +183,7 @@ pub fn ending(stand: &Stand, job: JobId) -> (String, String) {
 
 pub fn raise(job: JobId) -> RaiseRequest {
     RaiseRequest {
+        declared: None,
         jobs: JobSet::one(job),
         states: Vec::new(),
         job_set: None,

@@ -138,6 +138,7 @@ fn who_cancels_all_ends_nothing_that_may_have_begun() {
     hello_only(&mut stand);
     hands_up(&mut stand, first, &[first]);
     let all = RaiseRequest {
+        declared: None,
         jobs: JobSet::default(),
         scope: Scope::All,
         ..raise(first)

@@ -272,6 +272,7 @@ fn say(verb: &str, text: &str) {
 
 fn cancelling(job: JobId, note: &str) -> RaiseRequest {
     RaiseRequest {
+        declared: None,
         job_set: None,
         scope: Scope::Named,
         jobs: JobSet::one(job),

@@ -27,6 +27,7 @@ mod environment;
 mod request;
 
 mod attach;
+mod declared;
 mod explained;
 mod field;
 mod hints;

@@ -11,7 +11,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
     self, Changed, JobSet, REFUSED_MAX, REMARKS_MAX, RaiseRequest, ReleaseRequest, RequeueRequest,
-    Scope, URGENCY_MAX, UrgencyRequest, Would,
+    Scope, URGENCY_MAX, UrgencyRequest, Would, is_declared,
 };
 use eddy_wire::services::sched;
 use eddy_wire::time::Time;
@@ -121,7 +121,7 @@ impl Manager {
         }
         word(&body.kind)?;
         bounded("note", &body.note)?;
-        let all = body.jobs.is_empty();
+        let (all, is_alone) = (body.jobs.is_empty(), body.jobs.len() == 1);
         let named = Named::of(
             &body.jobs,
             body.job_set.as_deref(),
@@ -142,8 +142,10 @@ impl Manager {
                     Err("it is over".to_owned())
                 };
             }
-            if body.severity > 0 {
-                may_be_remarked(job)?;
+            match body.severity {
+                0 if is_alone => is_meant(job, body.declared.as_deref(), "cancel")?,
+                0 => {}
+                _ => may_be_remarked(job)?,
             }
             Ok(Some(Kind::Exception(Box::new(Exception {
                 kind: body.kind.clone(),
@@ -214,7 +216,7 @@ impl Manager {
     ) -> Result<Changed, Refusal> {
         let body: RequeueRequest = request.parse()?;
         bounded("note", &body.note)?;
-        let attempts_max = self.attempts_max;
+        let (attempts_max, is_alone) = (self.attempts_max, body.jobs.len() == 1);
         self.each(request, Named::by_number(&body.jobs)?, |job| {
             let named = body.attempt.unwrap_or(job.attempt);
             match job.state {
@@ -222,7 +224,12 @@ impl Manager {
                 _ if named < job.attempt => Ok(None),
                 JobState::Cleanup if job.is_to_be_requeued() => Ok(None),
                 _ if named > job.attempt => Err(format!("it is in attempt {}", job.attempt)),
-                JobState::Run if job.attempt.0 < attempts_max => Ok(Some(requeued(request, &body))),
+                JobState::Run if job.attempt.0 < attempts_max => {
+                    if is_alone {
+                        is_meant(job, body.declared.as_deref(), "job requeue")?;
+                    }
+                    Ok(Some(requeued(request, &body)))
+                }
                 JobState::Run => Err(format!("it has had its {attempts_max} attempts")),
                 JobState::Inactive => Err("it is over".to_owned()),
                 JobState::Cleanup => Err("it is ending".to_owned()),
@@ -302,7 +309,7 @@ impl Manager {
         change: impl Fn(&Job) -> Result<Option<Kind>, String>,
     ) -> Proposed {
         let mut proposed = Proposed::default();
-        // A declared instance has the jobs of others in it: only its number, given alone, means it.
+        // A declared instance has the jobs of others in it: no group means it.
         for job in self.jobs.values().filter(|job| which(job)) {
             if !may_change(request, job) {
                 let is_seen = !self.sight.hides(request.sender(), job.submit.user);
@@ -441,6 +448,21 @@ fn declared(job: &Job) -> Option<&str> {
     match &job.submit.spec.request.work {
         Work::Instance { name } => name.as_deref(),
         Work::Tasks | Work::Ground { .. } => None,
+    }
+}
+
+/// Whether who ends this one job knows what it is: the jobs of others end with a declared instance, and its number
+/// looks like that of any job. It is its name that says so, not a word such as `force`, which would be in a script
+/// before anybody had read of what.
+fn is_meant(job: &Job, named: Option<&str>, verb: &str) -> Result<(), String> {
+    match (declared(job), named) {
+        (Some(name), Some(named)) if name == named => Ok(()),
+        (Some(name), _) => Err(format!(
+            "{}; `eddy {verb} --instance={name}` means it",
+            is_declared(name)
+        )),
+        (None, None) => Ok(()),
+        (None, Some(named)) => Err(format!("it is not the declared instance {named}")),
     }
 }
 

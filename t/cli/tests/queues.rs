@@ -321,18 +321,56 @@ fn cancel_of_all_leaves_declared_instances() -> Tested {
     let ran = instance.run(&["cancel", "--all"])?;
     assert_eq!(ran.code, 0, "{}", ran.err);
     for name in ["batch", "debug"] {
-        let line = format!("the declared instance {name}; `eddy cancel ");
+        let line = format!(
+            "left out: it is the declared instance {name}, in which others have jobs; \
+             `eddy cancel --instance={name}` means it\n"
+        );
         assert!(ran.err.contains(&line), "{}", ran.err);
     }
     assert_eq!(instance.code(&own)?, 128 + 15);
     assert_eq!(instance.run(&["cancel", "1-99999", "--dry-run"])?.out, "");
     for verb in [&["cancel"][..], &["job", "kill"], &["job", "requeue"]] {
         let ran = instance.run(&[verb, &["1-99999"]].concat())?;
-        let line = format!("the declared instance batch; `eddy {} ", verb.join(" "));
-        assert!(ran.err.contains(&line), "{}", ran.err);
+        let line = "left out: it is the declared instance batch, in which others have jobs";
+        assert!(ran.err.contains(line), "{}", ran.err);
     }
     instance.ok(&["run", "-q", "batch", "true"])?;
     assert_eq!(leader_of(&state_of(&instance, "batch")?)?, first);
+    instance.shut_down()
+}
+
+#[test]
+fn the_number_of_a_declared_instance_does_not_end_the_jobs_of_others() -> Tested {
+    let instance = declared()?;
+    let runs = instance.submit_started(&["-q", "batch", "sleep", "1000"])?;
+    let first = leader_of(&state_of(&instance, "batch")?)?;
+    let rows = instance.json(&["jobs", "--json"])?;
+    let of_batch = |rows: &serde_json::Value| {
+        let mut rows = rows.as_array()?.iter();
+        let row = rows.find(|row| row["name"] == "batch")?;
+        Some(row["f58"].as_str()?.to_owned())
+    };
+    let batch = of_batch(&rows).context("the instance is a job")?;
+    for verb in [&["cancel"][..], &["job", "requeue"]] {
+        let (ran, name) = (instance.run(&[verb, &[&batch]].concat())?, verb.join(" "));
+        assert_eq!(
+            ran.refusal()?,
+            format!(
+                "eddy {name}: job {batch}: it is the declared instance batch, in which others have jobs; \
+                 `eddy {name} --instance=batch` means it"
+            )
+        );
+    }
+    let ran = instance.run(&["cancel", "--instance=night"])?;
+    let said = "eddy cancel: --instance: `night` given, there are batch, debug";
+    assert_eq!(ran.refusal()?, said);
+    assert_eq!(instance.row(&runs)?["state"], "RUN");
+    assert_eq!(leader_of(&state_of(&instance, "batch")?)?, first);
+    instance.ok(&["job", "requeue", "--instance=batch"])?;
+    instance.event(&batch, "requeue")?;
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    instance.ok(&["cancel", "--instance=batch"])?;
+    assert_ne!(instance.code(&batch)?, 0);
     instance.shut_down()
 }
 

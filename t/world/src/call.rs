@@ -178,7 +178,13 @@ impl Call {
 
     /// Raise an exception; `cancel` is one.
     pub fn raise(id: JobId, kind: &str, severity: u8) -> Call {
+        Call::raise_of(id, (kind, severity), None)
+    }
+
+    /// The same of one that may be a declared instance, by its name.
+    pub fn raise_of(id: JobId, (kind, severity): (&str, u8), declared: Option<String>) -> Call {
         let request = job::RaiseRequest {
+            declared,
             job_set: None,
             scope: job::Scope::Named,
             jobs: JobSet::one(id),
@@ -261,7 +267,13 @@ impl Call {
 
     /// End this attempt, begin another.
     pub fn requeue(id: JobId) -> Call {
+        Call::requeue_of(id, None)
+    }
+
+    /// The same of one that may be a declared instance, by its name.
+    pub fn requeue_of(id: JobId, declared: Option<String>) -> Call {
         let request = job::RequeueRequest {
+            declared,
             jobs: JobSet::one(id),
             attempt: None,
             note: String::new(),

@@ -1,6 +1,6 @@
 //! `eddy cancel`: end jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::bail;
 use eddy_client::Client;
@@ -8,13 +8,12 @@ use eddy_client::owners::owners;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
-use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest, Scope, WouldRaise};
 
+use crate::declared::{job_of, left_out, several};
 use crate::listing::{Filter, Question};
 use crate::names::Users;
 use crate::session::Global;
-use crate::table::escaped;
 use crate::{ids, output, request};
 
 /// Of a job that is not there, as the service says it.
@@ -35,6 +34,12 @@ pub struct Args {
     /// The jobs of this set
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with_all = ["ids", "all"])]
     job_set: Option<String>,
+    /// The declared instance of this name, with all jobs in it; its number alone does not mean it
+    ///
+    /// Jobs that run in it fail, and it is begun again. Where they are to end well first: eddy queue
+    /// stop for each of its queues, and wait until none runs.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "all", "user", "job_set", "states"])]
+    instance: Option<String>,
     /// Only jobs in these states: pending, running, active [default: active]
     #[arg(short = 'S', long, value_name = "STATE,...")]
     states: Option<String>,
@@ -60,10 +65,17 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let jobs = ids::many(ids)?;
     let whose = whose(args.user.as_deref())?;
-    if jobs.is_empty() && !args.all && args.states.is_none() && args.job_set.is_none() {
-        bail!("no jobs given; allowed are ids, --all, --job-set NAME and -S STATES");
+    let is_group = args.all || args.states.is_some() || args.job_set.is_some();
+    if jobs.is_empty() && !is_group && args.instance.is_none() {
+        bail!(
+            "no jobs given; allowed are ids, --all, --job-set NAME, -S STATES and --instance NAME"
+        );
     }
     global.session(async |client| {
+        let jobs = match &args.instance {
+            Some(name) => job_of(&client, name).await?,
+            None => jobs,
+        };
         let named = !jobs.is_empty();
         // That -S alone means all in these states was asked for above.
         let scope = match named || args.job_set.is_some() {
@@ -71,6 +83,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             false => whose,
         };
         let request = |jobs| RaiseRequest {
+            declared: args.instance.clone(),
             jobs,
             states: states.clone(),
             job_set: args.job_set.clone(),
@@ -140,36 +153,6 @@ pub fn whose(user: Option<&str>) -> anyhow::Result<Scope> {
     })
 }
 
-/// The jobs that are declared instances, also those that no queue leads to.
-pub async fn declared(client: &Client) -> anyhow::Result<BTreeSet<JobId>> {
-    Ok(serving(client)
-        .await?
-        .into_iter()
-        .map(|(job, _)| job)
-        .collect())
-}
-
-/// The same with their names.
-async fn serving(client: &Client) -> anyhow::Result<Vec<(JobId, String)>> {
-    let rows = client.call::<Children>(&ChildrenRequest::default()).await?;
-    let declared = rows.into_iter().filter(|row| row.declared);
-    Ok(declared.map(|row| (row.job, row.name)).collect())
-}
-
-/// Several jobs without the declared instances among them, and these: only a number alone means one.
-pub async fn several(
-    client: &Client,
-    jobs: JobSet,
-) -> anyhow::Result<(JobSet, Vec<(JobId, String)>)> {
-    if jobs.len() <= 1 {
-        return Ok((jobs, Vec::new()));
-    }
-    let mut left = serving(client).await?;
-    left.retain(|(job, _)| jobs.contains(*job));
-    let jobs = jobs.without(&left.iter().map(|(job, _)| *job).collect());
-    Ok((jobs, left))
-}
-
 /// Asks for a change of these jobs, of each instance that has some of them.
 pub async fn change<S>(
     client: &Client,
@@ -233,17 +216,6 @@ pub async fn known(
     match question.unknown(client).await? {
         Some(unknown) => bail!(unknown),
         None => Ok(()),
-    }
-}
-
-/// Says which declared instances were left out.
-pub fn left_out(verb: &str, left: &[(JobId, String)]) {
-    for (job, name) in left {
-        let job = ids::show(*job);
-        eprintln!(
-            "eddy {verb}: left out job {job}, the declared instance {}; `eddy {verb} {job}` means it",
-            escaped(name)
-        );
     }
 }
 

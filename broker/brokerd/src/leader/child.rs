@@ -566,10 +566,10 @@ impl Told {
         }
     }
 
-    /// Whether the state directory is that of a declared instance, which
-    /// outlives the attempt.
-    pub fn is_declared(&self) -> bool {
+    /// The name of a declared instance: its state directory has it, and outlives the attempt.
+    pub fn declared(&self) -> Option<&str> {
         let ChildOf { job, attempt } = self.of;
-        !self.statedir.ends_with(format!("{job}.{attempt}"))
+        let name = self.statedir.file_name()?.to_str()?;
+        (name != format!("{job}.{attempt}")).then_some(name)
     }
 }

@@ -101,7 +101,7 @@ impl Configured {
             }
             // What a user's own instance does is done again by its job after a power
             // cut; it is made by the thousand.
-            (None, Some(child)) if !child.is_declared() => {
+            (None, Some(child)) if child.declared().is_none() => {
                 (Origin::Defaults, CHILD_CONFIG.to_owned())
             }
             (None, Some(_)) => (Origin::Defaults, String::new()),

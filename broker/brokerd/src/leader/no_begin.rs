@@ -36,10 +36,11 @@ pub fn tell(told: &Told, error: &StartError, line: &str) {
         return;
     }
     let request = RaiseRequest {
+        declared: told.declared().map(str::to_owned),
         jobs: JobSet::one(told.of.job),
         kind: KIND.to_owned(),
         severity: 0,
-        note: note(error, line, told.is_declared()),
+        note: note(error, line, told.declared().is_some()),
         states: Vec::new(),
         job_set: None,
         scope: Scope::Named,

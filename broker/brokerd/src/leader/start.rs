@@ -351,7 +351,7 @@ fn opened(
     enough_files(0)?;
     let ballast_bytes = match child {
         // One on a disk does for all: its parent's. It is made by the thousand.
-        Some(child) if !child.is_declared() => 0,
+        Some(child) if child.declared().is_none() => 0,
         Some(_) | None => Options::default().ballast_bytes,
     };
     let sync = match config.instance.sync {

@@ -305,6 +305,9 @@ pub struct RaiseRequest {
     /// Instead of both: whether all are meant.
     #[serde(default, skip_serializing_if = "Scope::is_named")]
     pub scope: Scope,
+    /// Of one job that is a declared instance: its name, without which its end is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<String>,
     /// `cancel`, or a word of the user's.
     #[serde(rename = "type")]
     pub kind: String,
@@ -454,9 +457,18 @@ pub struct RequeueRequest {
     /// Which attempt is to end; the one that runs when not given. With it a repeated request ends no later attempt.
     #[serde(default)]
     pub attempt: Option<Attempt>,
+    /// Of one job that is a declared instance: its name, without which its end is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<String>,
     /// One line.
     #[serde(default)]
     pub note: String,
+}
+
+/// What a job is that the configuration declares, said where its number does not mean it.
+#[must_use]
+pub fn is_declared(name: &str) -> String {
+    format!("it is the declared instance {name}, in which others have jobs")
 }
 
 /// How many refusals one answer names.
@@ -470,7 +482,7 @@ pub struct Changed {
     /// Those that were not, with the reason; at most [`REFUSED_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<(JobId, String)>,
-    /// Those that only their number alone means, with the names of the declared instances that they are.
+    /// Those that a group never means, with the names of the declared instances that they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spared: Vec<(JobId, String)>,
 }

@@ -33,6 +33,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let jobs = ids::many(ids)?;
     let request = |jobs| RaiseRequest {
+        declared: None,
         job_set: None,
         scope: Scope::Named,
         jobs,

@@ -6,10 +6,11 @@ use eddy_client::Client;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::services::job::{JobSet, RequeueJob, RequeueRequest};
 
+use crate::declared::{job_of, left_out, several};
 use crate::ids;
 use crate::listing::{Filter, Question};
 use crate::session::Global;
-use crate::verbs::cancel::{change, left_out, refusals, several};
+use crate::verbs::cancel::{change, refusals};
 
 /// End the running attempt of jobs and let them wait again as the next
 #[derive(clap::Args)]
@@ -17,8 +18,11 @@ pub struct Args {
     /// Why, one line
     #[arg(short = 'm', long, value_name = "TEXT")]
     message: Option<String>,
+    /// The declared instance of this name, with all jobs in it; its number alone does not mean it
+    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+    instance: Option<String>,
     /// Jobs: f2JL, 1000, lists and ranges, copies (f5_all, f5_3), of an instance 905/f5
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present = "instance", value_name = "ID")]
     ids: Vec<String>,
 }
 
@@ -26,6 +30,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let jobs = ids::many(ids)?;
     global.session(async |client| {
+        let jobs = match &args.instance {
+            Some(name) => job_of(&client, name).await?,
+            None => jobs,
+        };
         let (jobs, left) = several(&client, jobs).await?;
         left_out("job requeue", &left);
         if jobs.is_empty() {
@@ -34,6 +42,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let mut code = 0;
         for (attempt, jobs) in by_attempt(&client, jobs).await? {
             let request = |jobs| RequeueRequest {
+                declared: args.instance.clone(),
                 jobs,
                 attempt,
                 note: args.message.clone().unwrap_or_default(),

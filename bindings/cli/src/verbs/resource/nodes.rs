@@ -21,8 +21,9 @@ use eddy_wire::services::resource::{
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::declared::declared;
 use crate::listing::{Filter, Question};
-use crate::verbs::cancel::{change, declared};
+use crate::verbs::cancel::change;
 use crate::verbs::submit::until_over;
 use crate::{ids, output};
 
@@ -332,6 +333,7 @@ async fn there(client: &Client, on: &Hostlist) -> anyhow::Result<Vec<JobRow>> {
 
 async fn cancel(client: &Client, jobs: JobSet) -> anyhow::Result<()> {
     let request = |jobs| RaiseRequest {
+        declared: None,
         jobs,
         states: Vec::new(),
         job_set: None,
