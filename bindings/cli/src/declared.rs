@@ -12,6 +12,8 @@ use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::job::{JobSet, is_declared};
 
 use crate::ids;
+use crate::listing::{Filter, Question};
+use crate::session::Global;
 use crate::table::escaped;
 
 /// The jobs that are declared instances, also those that no queue leads to.
@@ -75,4 +77,36 @@ pub fn left_out(verb: &str, left: &[(JobId, String)]) {
             is_declared(&name)
         );
     }
+}
+
+/// Says what is waited for where that is one job without an end of its own.
+pub async fn unending(
+    global: &Global,
+    client: &Client,
+    (verb, jobs): (&str, &JobSet),
+) -> anyhow::Result<()> {
+    let (1, Some((job, _))) = (jobs.len(), jobs.ranges.first()) else {
+        return Ok(());
+    };
+    let question = Question {
+        filter: Filter::active(),
+        jobs: jobs.clone(),
+        ..Question::default()
+    };
+    // The list of instances may be long: it is asked for where there is one. Where nothing can be told whoever waits
+    // is told by that.
+    let rows = question.rows(client).await.unwrap_or_default();
+    if !rows.iter().any(|row| row.is_instance) {
+        return Ok(());
+    }
+    let serving = serving(client).await?;
+    if let Some((_, name)) = serving.iter().find(|(one, _)| one == job) {
+        let (job, name) = (global.job(*job), escaped(name));
+        let ends = global.hinted(&format!("`eddy shutdown {name}`"));
+        eprintln!(
+            "eddy {verb}: waiting for the end of job {job}, the declared instance {name}, which does not end by \
+             itself; {ends} ends it"
+        );
+    }
+    Ok(())
 }

@@ -375,6 +375,33 @@ fn the_number_of_a_declared_instance_does_not_end_the_jobs_of_others() -> Tested
 }
 
 #[test]
+fn who_waits_for_a_declared_instance_is_told_what_that_is() -> Tested {
+    let instance = declared()?;
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    let job = instance.submit_started(&["-q", "batch", "sleep", "1000"])?;
+    let listed = instance.ok(&["jobs", "--no-header", "-o", "{id.f58plain} {name}"])?;
+    let batch = listed.lines().find_map(|line| line.strip_suffix(" batch"));
+    let batch = batch.context("the instance is a job")?;
+    for verb in [&["wait"][..], &["job", "status"]] {
+        let name = verb.join(" ");
+        let waits = instance.begin(&[verb, &[batch]].concat())?;
+        waits.complains(&format!(
+            "eddy {name}: waiting for the end of job {batch}, the declared instance batch, which does not end by \
+             itself; `eddy shutdown batch` ends it"
+        ))?;
+        waits.signal(Signal::TERM)?;
+        waits.wait()?;
+    }
+    // Among others it is left out.
+    instance.ok(&["cancel", &job])?;
+    let ran = instance.run(&["wait", batch, &job])?;
+    assert_eq!(ran.code, 128 + 15);
+    let line = format!("eddy wait: job {batch}: left out: it is the declared instance batch");
+    assert!(ran.err.contains(&line), "{}", ran.err);
+    instance.shut_down()
+}
+
+#[test]
 fn an_unknown_queue_is_refused_by_name() -> Tested {
     let instance = declared()?;
     for verb in ["submit", "run", "alloc"] {

@@ -12,6 +12,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{JobEnd, JobRow, JobSet, List, ListRequest};
 
 use crate::attach::exit_code;
+use crate::declared::{left_out, several, unending};
 use crate::ids;
 use crate::listing::{Filter, Question};
 use crate::output;
@@ -28,7 +29,8 @@ const FIRST: Attempt = Attempt(1);
 ///
 /// Says which did not end well. With --job-set: for all jobs of that set that the instance knows when it
 /// is asked, also those that are over by then; a set that no job is of is an error. It collects no results:
-/// that is eddy job wait.
+/// that is eddy job wait. A declared instance, which ends by itself never, is waited for where it is named alone, and
+/// that is said; of lists, ranges and sets it is left out.
 /// Where the instance of a job is requeued, the job of that number in its next attempt is waited for.
 #[derive(clap::Args)]
 pub struct Args {
@@ -71,6 +73,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 JobSet::of(rows.iter().map(|row| row.id))
             }
         };
+        let (jobs, left) = several(&client, jobs).await?;
+        left_out("wait", &left);
+        unending(global, &client, ("wait", &jobs)).await?;
         let mut ends = Vec::new();
         if !jobs.is_empty() {
             let say = |end: &JobEnd| tell("wait", &global.job(end.id), end);

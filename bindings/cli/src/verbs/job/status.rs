@@ -3,6 +3,7 @@
 use eddy_client::EndFeed;
 
 use crate::attach::exit_code;
+use crate::declared::{left_out, several, unending};
 use crate::session::Global;
 use crate::{ids, output};
 
@@ -24,7 +25,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let jobs = ids::many(ids)?;
     global.session_again(async |client| {
-        let mut feed = EndFeed::of(&client, jobs.clone())?;
+        let (jobs, left) = several(&client, jobs.clone()).await?;
+        left_out("job status", &left);
+        unending(global, &client, ("job status", &jobs)).await?;
+        let mut feed = EndFeed::of(&client, jobs)?;
         let mut ends = Vec::new();
         while let Some(batch) = feed.next().await? {
             ends.extend(batch);
