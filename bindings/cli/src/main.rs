@@ -156,6 +156,14 @@ impl Process {
 }
 
 impl Cli {
+    /// The exit code where the command itself fails.
+    fn failed(&self) -> u8 {
+        match self.verb {
+            Verb::Wait(_) => verbs::wait::FAILED,
+            _ => output::FAILED,
+        }
+    }
+
     fn run(self) -> anyhow::Result<u8> {
         let global = &self.global;
         match self.verb {
@@ -206,8 +214,9 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(exit) => return exit,
     };
+    let failed = cli.failed();
     match cli.run() {
         Ok(code) => ExitCode::from(code),
-        Err(error) => output::failed(&verb, &error),
+        Err(error) => output::failed(&verb, failed, &error),
     }
 }

@@ -37,13 +37,13 @@ pub fn json(document: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(lines([text])?)
 }
 
-/// Prints why `verb` failed, in one line; gives its exit code.
-pub fn failed(verb: &str, error: &anyhow::Error) -> ExitCode {
+/// Prints why `verb` failed, in one line; gives its exit code, which is this one where somebody reads.
+pub fn failed(verb: &str, code: u8, error: &anyhow::Error) -> ExitCode {
     if is_reader_gone(error) {
         return ExitCode::from(READER_GONE);
     }
     eprintln!("{verb}: {}", one_line(&when::here(&format!("{error:#}"))));
-    ExitCode::from(FAILED)
+    ExitCode::from(code)
 }
 
 /// Whether it is that nobody reads what is printed any more.

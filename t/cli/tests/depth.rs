@@ -395,7 +395,7 @@ fn a_job_without_an_end_in_an_instance_that_was_killed_is_no_success() -> Tested
     assert_eq!(root.code(&job)?, 128 + 9);
     // Who waits by its path is told so, and not that nobody is there.
     let waited = waiting.wait()?;
-    assert_eq!(waited.code, 1);
+    assert_eq!(waited.code, 125);
     let told = format!("instance {job} ended before its job 1 did: no end of it is recorded");
     assert!(waited.err.contains(&told), "{}", waited.err);
     let why = root.ok(&["why", &inner])?;

@@ -62,3 +62,4 @@ mod users;
 mod users_inside;
 mod why_ended;
 mod why_if;
+mod workflow;

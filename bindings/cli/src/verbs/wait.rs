@@ -33,6 +33,7 @@ const FIRST: Attempt = Attempt(1);
 /// that is said; of lists, ranges and sets it is left out.
 /// Where the instance of a job is requeued, the job of that number in its next attempt is waited for.
 #[derive(clap::Args)]
+#[command(after_long_help = CODES)]
 pub struct Args {
     /// The jobs of this set, also those that are over
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
@@ -44,6 +45,21 @@ pub struct Args {
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 }
+
+/// Flux has no command that waits for any jobs; `flux job wait` says 0, 1 and 2 alike of all that went wrong. 125 is
+/// what timeout(1) and others of its kind end with where they failed themselves.
+const CODES: &str = "Exit codes:
+  0          all ended well
+  1 to 124, 126 to 255
+             the highest exit code of the jobs: that of the highest task, 128 + signal of one that was killed; of a job
+             that was cancelled, ran out of its time, or never began at least 1
+  2          also: the options are wrong, and nothing was asked
+  125        the command failed: there is no such job or set, the instance refused, or was not reached any more. How the
+             jobs end is not known by it. A job whose own exit code is 125 is told apart by --json, which
+             prints nothing then";
+
+/// The exit code where it is not the jobs that failed.
+pub const FAILED: u8 = 125;
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
