@@ -8,7 +8,7 @@ use eddy_wire::event::Submit;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::{JobResult, JobState};
-use eddy_wire::services::job::{JobEnd, JobRow};
+use eddy_wire::services::job::{Ended, JobEnd, JobRow};
 use eddy_wire::suspension::Standing;
 
 /// The row of `job`; `reason` says why it waits, or is empty.
@@ -63,6 +63,14 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         preempted: job.preempted.clone(),
         gives: job.shrinking.open().to_vec(),
         is_instance: matches!(spec.request.work, Work::Instance { .. }),
+        exception: job.end.as_ref().map(|end| Ended {
+            kind: end.exception.kind.clone(),
+            severity: end.exception.severity,
+            note: end.exception.note.clone(),
+        }),
+        dependencies: job.dependencies.iter().cloned().collect(),
+        key: Some(job.submit.key).filter(|key| !key.is_nil()),
+        cwd: spec.jobspec.attributes.system.cwd.clone(),
     }
 }
 

@@ -15,7 +15,7 @@ use eddy_wire::services::account::List as Accounts;
 use eddy_wire::services::job::{JobRow, JobSet, List, ListRequest, Over};
 use eddy_wire::services::queue::List as Queues;
 use eddy_wire::time::Time;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::names::Users;
 
@@ -347,6 +347,7 @@ pub fn to_json(row: &JobRow, users: &Users) -> Value {
         };
         // Of one that does not run it says nothing.
         let value = match name.as_str() {
+            "exception" | "dependencies" | "key" | "cwd" => continue,
             "standing" if !has_standing(row) => Value::Null,
             _ => value,
         };
@@ -355,6 +356,20 @@ pub fn to_json(row: &JobRow, users: &Users) -> Value {
             object.insert(name.to_owned(), value.into());
         }
     }
+    // Those that a row leaves out where there is none are in every object.
+    let exception = match &row.exception {
+        Some(ended) => json!({
+            "occurred": true,
+            "severity": ended.severity,
+            "type": ended.kind,
+            "note": ended.note,
+        }),
+        None => json!({"occurred": false}),
+    };
+    object.insert("exception".to_owned(), exception);
+    object.insert("dependencies".to_owned(), json!(row.dependencies));
+    object.insert("key".to_owned(), json!(row.key));
+    object.insert("cwd".to_owned(), json!(row.cwd));
     Value::Object(object)
 }
 

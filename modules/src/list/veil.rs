@@ -6,7 +6,7 @@
 
 use eddy_wire::id::JobId;
 use eddy_wire::json::to_string as json;
-use eddy_wire::services::job::{EventsLine, JobEnd, JobRow};
+use eddy_wire::services::job::{Ended, EventsLine, JobEnd, JobRow};
 use serde_json::{Map, Value};
 
 use super::View;
@@ -43,7 +43,12 @@ impl<'v> Veil<'v> {
         for one in &mut gives {
             one.by = one.by.filter(|by| !self.hides(*by));
         }
+        let exception = row.exception.map(|ended| Ended {
+            note: self.text(ended.note),
+            ..ended
+        });
         JobRow {
+            exception,
             reason: self.text(row.reason),
             preempted: row.preempted.filter(|one| !self.hides(one.preemption.by)),
             gives,

@@ -43,6 +43,10 @@ pub(crate) fn row() -> JobRow {
         preempted: None,
         gives: Vec::new(),
         is_instance: false,
+        exception: None,
+        dependencies: Vec::new(),
+        key: None,
+        cwd: None,
     }
 }
 

@@ -142,6 +142,10 @@ const FIELDS: &str = "Fields of --json, null where there is none:
                when it was submitted, got resources, had started, had ended, was over, was suspended:
                seconds since 1970 with fraction
   t_unended    of one without an end in an instance that is over: the last moment that one recorded
+  exception    as in Flux: occurred, and where it did severity, type, note of the exception that ended it; --json only
+  dependencies what it still waits for, a list of texts such as after-success=f5; --json only
+  key          of its submission, which its copies have, too (eddy submit --key); --json only
+  cwd          the working directory of its tasks; --json only
   path         with -R: of its instance; empty is the root
   instance     null, or for a job that is an instance: id, uri, statedir, stage (waiting starting
                serving away ending over), queues, summary (pending running completed failed

@@ -81,6 +81,10 @@ fn job(job: u64, result: Option<JobResult>, reason: &str) -> JobRow {
         preempted: None,
         gives: Vec::new(),
         is_instance: false,
+        exception: None,
+        dependencies: Vec::new(),
+        key: None,
+        cwd: None,
     }
 }
 

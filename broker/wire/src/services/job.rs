@@ -18,7 +18,7 @@ use crate::message::Roles;
 use crate::time::{Span, Time};
 use crate::update::Terms;
 pub use lines::{EventsLine, Told};
-pub use row::JobRow;
+pub use row::{Ended, JobRow};
 pub use set::JobSet;
 
 const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);

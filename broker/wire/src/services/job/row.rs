@@ -1,6 +1,7 @@
 //! A job as listings show it.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::id::{Attempt, JobId};
 use crate::lifecycle::{JobResult, JobState};
@@ -93,4 +94,29 @@ pub struct JobRow {
     /// Whether it is an instance; rows that earlier releases wrote of ended jobs do not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_instance: bool,
+    /// The exception that ended it, or is to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exception: Option<Ended>,
+    /// What it still waits for, as its event log describes it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<String>,
+    /// The key of its submission, which its copies have, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Uuid>,
+    /// The working directory of its tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+}
+
+/// By which exception a job ended (RFC 21).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// `cancel`, `timeout`, `exec`, ..., or a user's word.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// 0 (fatal) to 7.
+    pub severity: u8,
+    /// One line for people.
+    #[serde(default)]
+    pub note: String,
 }
