@@ -31,7 +31,7 @@ where
 }
 
 /// What values are called that are whole numbers, or begin with one.
-const NUMBERS: [&str; 11] = [
+const NUMBERS: [&str; 12] = [
     "N",
     "COUNT",
     "PERCENT",
@@ -40,6 +40,7 @@ const NUMBERS: [&str; 11] = [
     "TARGETS",
     "IDSET",
     "IDSET[:STEP][%N]",
+    "SEQ",
     "SIGNAL",
     "ID",
     "JOB",

@@ -25,6 +25,7 @@ pub mod update;
 pub mod usage;
 pub mod why;
 
+pub mod events;
 pub mod kvs;
 pub mod queue;
 pub mod reservation;

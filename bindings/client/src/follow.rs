@@ -11,6 +11,7 @@ use bytes::Bytes;
 use eddy_wire::id::{Attempt, JobId, Seq};
 use eddy_wire::resource_set::RANKS_MAX;
 use eddy_wire::services::Service;
+use eddy_wire::services::instance::{Stream, StreamReply, StreamRequest};
 use eddy_wire::services::job::{
     Events, EventsLine, EventsReply, EventsRequest, JobEnd, JobSet, Output, OutputReply,
     OutputRequest, Wait, WaitRequest,
@@ -142,6 +143,59 @@ impl EventFeed {
 
     /// The next lines; `None` after the last. May be dropped while it waits.
     pub async fn next(&mut self) -> Result<Option<Vec<EventsLine>>, ClientError> {
+        self.0.next().await
+    }
+}
+
+/// The records of an instance from a place on, each once.
+pub struct RecordFeed(Feed<RecordProgress>);
+
+struct RecordProgress {
+    request: StreamRequest,
+}
+
+impl Progress for RecordProgress {
+    type Service = Stream;
+    type Item = Vec<(Option<JobId>, EventsLine)>;
+
+    fn request(&self) -> Option<StreamRequest> {
+        Some(self.request.clone())
+    }
+
+    fn take(&mut self, reply: StreamReply, _: Bytes) -> Option<Self::Item> {
+        let mut records = reply.records;
+        records.retain(|(_, line)| line.seq >= self.request.from);
+        // All lines of a record come in one answer.
+        self.request.from = records.last()?.1.seq.next();
+        Some(records)
+    }
+}
+
+impl RecordFeed {
+    /// What is recorded from `from` on, and what will be.
+    pub fn following(client: &Client, from: Seq) -> Result<RecordFeed, ClientError> {
+        RecordFeed::with(client, StreamRequest { from, follow: true })
+    }
+
+    /// What is recorded from `from` on so far.
+    pub fn so_far(client: &Client, from: Seq) -> Result<RecordFeed, ClientError> {
+        RecordFeed::with(
+            client,
+            StreamRequest {
+                from,
+                follow: false,
+            },
+        )
+    }
+
+    fn with(client: &Client, request: StreamRequest) -> Result<RecordFeed, ClientError> {
+        let mut feed = Feed::new(client, RecordProgress { request });
+        feed.open()?;
+        Ok(RecordFeed(feed))
+    }
+
+    /// The next records; `None` after the last. May be dropped while it waits.
+    pub async fn next(&mut self) -> Result<Option<Vec<(Option<JobId>, EventsLine)>>, ClientError> {
         self.0.next().await
     }
 }

@@ -20,7 +20,7 @@ pub mod frames;
 
 pub use client::{Client, Options, Parts};
 pub use error::ClientError;
-pub use follow::{EndFeed, EventFeed, OutputFeed, ValueFeed};
+pub use follow::{EndFeed, EventFeed, OutputFeed, RecordFeed, ValueFeed};
 pub use path::{InstancePath, Meant, meant};
 pub use resolve::{Choice, PathError, Patience, Remains, Side, descend, reach};
 pub use uri::{LocateError, Uri, locate};

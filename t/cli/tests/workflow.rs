@@ -2,9 +2,61 @@
 //! codes that tell what became of each job.
 
 use eddy_cli_tests::instance::Instance;
-use serde_json::json;
+use eddy_cli_tests::running::Running;
+use rustix::process::Signal;
+use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
+
+fn lines_of(text: &str) -> anyhow::Result<Vec<Value>> {
+    let lines = text.lines().map(serde_json::from_str);
+    Ok(lines.collect::<Result<_, _>>()?)
+}
+
+#[test]
+fn events_go_on_over_a_restart_without_a_gap_or_a_repeat() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let first = instance.ok(&["submit", "true"])?;
+    instance.event(&first, "clean")?;
+    let follows = instance.begin(&["events", "--follow"])?;
+    follows.prints("\"name\":\"clean\"")?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    let second = instance.ok(&["submit", "true"])?;
+    let number = instance.row(&second)?["id"].clone();
+    follows.prints(&format!("\"job\":{number},\"name\":\"clean\""))?;
+    follows.signal(Signal::INT)?;
+    let ran = follows.wait()?;
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let told = lines_of(&ran.out)?;
+    let ends = told.iter().filter(|one| one["name"] == "clean");
+    assert_eq!(ends.count(), 2);
+    // All that there is, as the journal has it when it is asked at once.
+    let all = lines_of(&instance.ok(&["events"])?)?;
+    assert_eq!(told[..], all[..told.len()]);
+    let places = told.iter().map(|one| one["seq"].as_u64());
+    assert!(places.is_sorted());
+    // One that was done with some goes on behind them.
+    let from = told[3]["seq"].as_u64().unwrap_or_default() + 1;
+    let rest = lines_of(&instance.ok(&["events", "--from", &from.to_string()])?)?;
+    let behind: Vec<&Value> = all
+        .iter()
+        .filter(|one| one["seq"].as_u64() >= Some(from))
+        .collect();
+    assert_eq!(rest.iter().collect::<Vec<_>>(), behind);
+    instance.shut_down()
+}
+
+#[test]
+fn a_reader_of_events_that_goes_away_ends_the_command() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let mut command = instance.place.command("sh");
+    let piped = format!("{} events --follow | head -n1", instance.place.program());
+    command.args(["-c", &piped]).env("EDDY_URI", instance.uri());
+    let ran = Running::start(command)?.wait()?;
+    assert_eq!((ran.out.lines().count(), ran.err.as_str()), (1, ""));
+    instance.shut_down()
+}
 
 #[test]
 fn a_row_says_what_ended_a_job_what_it_waits_for_its_key_and_where_it_runs() -> Tested {
