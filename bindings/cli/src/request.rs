@@ -316,6 +316,9 @@ impl JobOptions {
 impl Terms {
     /// The request for a job of this jobspec, with a key of its own.
     pub fn request(&self, jobspec: &Jobspec, cc: Option<Idset>) -> anyhow::Result<SubmitRequest> {
+        if let Some(remark) = remark(jobspec) {
+            eprintln!("{remark}");
+        }
         Ok(SubmitRequest {
             key: Uuid::now_v7(),
             jobspec: serde_json::to_value(jobspec).context("the jobspec is not JSON")?,
@@ -506,6 +509,19 @@ impl Terms {
             )
         })
     }
+}
+
+/// Says which attributes of the system do nothing. They are not refused: RFC 25 leaves them open, Flux takes them, and
+/// a site's own tools may read them.
+pub fn remark(jobspec: &Jobspec) -> Option<String> {
+    let unread = jobspec.unread().map(|key| format!("`{}`", escaped(key)));
+    let unread: Vec<String> = unread.collect();
+    (!unread.is_empty()).then(|| {
+        format!(
+            "eddy: attributes.system: {} given, which does nothing here",
+            unread.join(", ")
+        )
+    })
 }
 
 /// `KEY=VALUE` with JSON or a text; `KEY` alone is 1.

@@ -13,6 +13,7 @@ mod place;
 mod read;
 mod request;
 mod sockets;
+mod unread;
 mod unsupported;
 
 use std::collections::BTreeMap;

@@ -58,6 +58,16 @@ fn a_reader_of_events_that_goes_away_ends_the_command() -> Tested {
     instance.shut_down()
 }
 
+fn jobspec(command: &[&str]) -> Value {
+    let core = json!([{"type": "core", "count": 1}]);
+    json!({
+        "version": 1,
+        "resources": [{"type": "slot", "count": 1, "label": "task", "with": core}],
+        "tasks": [{"command": command, "slot": "task", "count": {"per_slot": 1}}],
+        "attributes": {"system": {"duration": 0}},
+    })
+}
+
 #[test]
 fn a_row_says_what_ended_a_job_what_it_waits_for_its_key_and_where_it_runs() -> Tested {
     let instance = Instance::start(&["--cores=1"])?;
@@ -110,5 +120,17 @@ fn who_waits_tells_the_ends_of_jobs_from_his_own_failure() -> Tested {
     instance.kill_leader()?;
     assert_eq!(waits.wait()?.code, 125);
     instance.start_again()?;
+    instance.shut_down()
+}
+
+#[test]
+fn an_attribute_that_nothing_reads_is_taken_and_named() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let mut spec = jobspec(&["true"]);
+    spec["attributes"]["system"]["duratoin"] = json!(5);
+    let submit = instance.eddy(&["job", "submit"]);
+    let ran = Running::start_with_input(submit, spec.to_string().as_bytes())?.wait()?;
+    let said = "eddy: attributes.system: `duratoin` given, which does nothing here\n";
+    assert_eq!((ran.code, ran.err.as_str()), (0, said));
     instance.shut_down()
 }

@@ -166,6 +166,19 @@ fn of_a_shell_option_that_nobody_obeys_it_is_said_that_it_does_nothing() {
 }
 
 #[test]
+fn of_an_attribute_that_nothing_reads_it_is_said_that_it_does_nothing() {
+    let said = |line: &str| {
+        let options = options(line).expect("options");
+        remark(&options.jobspec(Stdin::Empty).expect("a jobspec"))
+    };
+    assert_eq!(
+        said("-S duratoin=2 -S site.x=1 true").as_deref(),
+        Some("eddy: attributes.system: `duratoin`, `site` given, which does nothing here")
+    );
+    assert_eq!(said("-S user.x=1 -S qos=low --job-set=a -t 1 true"), None);
+}
+
+#[test]
 fn limits_and_umask_are_those_of_this_process_and_never_anothers() {
     let own = system("true", "shell/options");
     assert!(own["rlimit"]["core"].is_i64() && own["rlimit"]["memlock"].is_null());

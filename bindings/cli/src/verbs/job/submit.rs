@@ -6,7 +6,7 @@ use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec};
 use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT};
 use uuid::Uuid;
 
-use crate::request;
+use crate::request::{self, remark};
 use crate::session::Global;
 use crate::text;
 use crate::verbs::submit::{print_ids, submitted};
@@ -14,7 +14,8 @@ use crate::verbs::submit::{print_ids, submitted};
 /// Submit a jobspec (RFC 14, RFC 25), JSON or YAML, and print the id
 ///
 /// It is sent as it is: the environment and the working directory of the tasks are those that it names.
-/// What it asks for and this scheduler does not serve is refused by name.
+/// What it asks for and this scheduler does not serve is refused by name. Attributes of the system that nothing here
+/// reads are kept, as in Flux, and named on standard error.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -36,6 +37,9 @@ const EXAMPLES: &str = "Examples:
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let text = text::read(&args.file, JOBSPEC_BYTES_MAX)?;
     let jobspec = Jobspec::parse(text.as_bytes()).with_context(|| args.file.clone())?;
+    if let Some(remark) = remark(&jobspec) {
+        eprintln!("{remark}");
+    }
     let request = SubmitRequest {
         key: Uuid::now_v7(),
         jobspec: serde_json::to_value(&jobspec).context("the jobspec is not JSON")?,
