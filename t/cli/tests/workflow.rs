@@ -1,6 +1,8 @@
 //! What programs need that drive an instance: all events from one process, many submissions by one, rows and exit
 //! codes that tell what became of each job.
 
+use std::collections::BTreeSet;
+
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::running::Running;
 use rustix::process::Signal;
@@ -66,6 +68,64 @@ fn jobspec(command: &[&str]) -> Value {
         "tasks": [{"command": command, "slot": "task", "count": {"per_slot": 1}}],
         "attributes": {"system": {"duration": 0}},
     })
+}
+
+#[test]
+fn many_jobs_come_by_lines_each_once_whatever_becomes_of_the_leader() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let mut input = String::new();
+    for n in 0..300 {
+        let key = instance.ok(&["job", "key"])?;
+        let line = json!({"jobspec": jobspec(&["true", &n.to_string()]), "key": key});
+        input.push_str(&format!("{line}\n"));
+    }
+    let submit = || instance.eddy(&["job", "submit", "--lines", "--urgency=hold"]);
+    let first = Running::start_with_input(submit(), input.as_bytes())?;
+    first.prints("\n")?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    let ids = first.wait()?.ok()?;
+    let again = Running::start_with_input(submit(), input.as_bytes())?
+        .wait()?
+        .ok()?;
+    assert_eq!(ids, again);
+    let different: BTreeSet<&str> = ids.lines().collect();
+    assert_eq!(different.len(), 300);
+    let held = instance.ok(&["jobs", "-c0", "--no-header", "-o", "{id.dec}"])?;
+    assert_eq!(held.lines().count(), 300, "no job more");
+    // In the order of the lines.
+    for (at, id) in [(0, ids.lines().next()), (299, ids.lines().last())] {
+        let spec = instance.json(&["job", "info", id.unwrap_or_default(), "jobspec"])?;
+        assert_eq!(spec["tasks"][0]["command"][1], at.to_string());
+    }
+    instance.ok(&["cancel", "--all"])?;
+    instance.shut_down()
+}
+
+#[test]
+fn a_line_that_is_no_submission_is_named_and_holds_up_nobody() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let mut wrong = jobspec(&["true"]);
+    wrong["attributes"]["system"]["duration"] = json!("long");
+    let mut wide = jobspec(&["true"]);
+    wide["resources"][0]["count"] = json!(99);
+    let good = jobspec(&["true"]);
+    let input = format!("{good}\n{wrong}\n{good}\n{wide}\n{good}\n");
+    let submit = instance.eddy(&["job", "submit", "--lines"]);
+    let ran = Running::start_with_input(submit, input.as_bytes())?.wait()?;
+    assert_eq!(ran.code, 1);
+    let ids: Vec<bool> = ran.out.lines().map(str::is_empty).collect();
+    assert_eq!(ids, [false, true, false, true, false]);
+    let mut said = ran.err.lines();
+    let mut starts = |text| said.next().is_some_and(|line| line.starts_with(text));
+    assert!(
+        starts("eddy job submit: line 2: attributes.system.duration: "),
+        "{}",
+        ran.err
+    );
+    assert!(starts("eddy job submit: line 4: "), "{}", ran.err);
+    assert!(said.next().is_none(), "{}", ran.err);
+    instance.shut_down()
 }
 
 #[test]

@@ -1,0 +1,287 @@
+//! Many jobspecs from a stream, a line each: what `eddy job submit --lines` does.
+//!
+//! So many are under way at a time; ids come back in the order of the lines. Each has a key from the
+//! beginning, so that a submission whose answer was lost with a leader is not one more job.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::thread;
+
+use anyhow::Context;
+use eddy_client::{Client, ClientError};
+use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec};
+use eddy_wire::services::job::{Submit, SubmitRequest, Submitted};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::ids::Spelling;
+use crate::output::{self, FAILED};
+use crate::request::{self, remark};
+use crate::session::Global;
+use crate::table::escaped;
+
+/// So many submissions are under way: a leader takes many in one commit, and a reader of the ids who is slow
+/// bounds what is kept for him.
+const WINDOW: usize = 64;
+/// A jobspec, and what is beside it.
+const LINE_BYTES_MAX: usize = JOBSPEC_BYTES_MAX + 4096;
+/// What a line may have beside the jobspec.
+const KEYS: &str = "jobspec, key, urgency";
+
+/// A line that is no submission, and why.
+type Refused = String;
+type Answer = Result<Submitted, ClientError>;
+
+/// Where a line stands whose turn it is.
+enum Sent {
+    /// It was no submission.
+    Not(Refused),
+    /// It was sent.
+    Yes(JoinHandle<Answer>),
+}
+
+/// Submits each line of a file, as `usual` but for what the line says; 1 where one was refused.
+pub fn submit(global: &Global, file: &str, usual: &SubmitRequest) -> anyhow::Result<u8> {
+    let mut lines = opened(file)?;
+    global.session(async |client| {
+        let mut under_way: VecDeque<(u64, Sent)> = VecDeque::new();
+        let (mut number, mut is_over, mut code) = (0, false, 0);
+        let mut said = String::new();
+        while !(is_over && under_way.is_empty()) {
+            tokio::select! {
+                biased;
+                (line, answer) = first(&mut under_way), if !under_way.is_empty() => {
+                    code = code.max(told(line, answer?)?);
+                }
+                line = lines.recv(), if !is_over && under_way.len() < WINDOW => {
+                    number += 1;
+                    match line {
+                        None => is_over = true,
+                        Some(line) => under_way.push_back((number, sent(&client, line, (usual, &mut said)))),
+                    }
+                }
+            }
+        }
+        Ok(code)
+    })
+}
+
+/// The lines of a file, `-` being standard input, read by a thread that may block.
+fn opened(file: &str) -> anyhow::Result<mpsc::Receiver<Result<String, Refused>>> {
+    let source: Box<dyn Read + Send> = match file {
+        "-" => Box::new(std::io::stdin()),
+        path => Box::new(File::open(path).with_context(|| file.to_owned())?),
+    };
+    let (to, lines) = mpsc::channel(WINDOW);
+    thread::spawn(move || {
+        let mut source = BufReader::new(source);
+        while let Some(line) = next(&mut source) {
+            let is_last = line.is_err();
+            // Nobody waits for more when the command is over.
+            if to.blocking_send(line).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    Ok(lines)
+}
+
+/// The next line; an error is the last there is, since nobody knows where another would begin.
+fn next(source: &mut impl BufRead) -> Option<Result<String, Refused>> {
+    let mut line = Vec::new();
+    let mut source = source.take(LINE_BYTES_MAX as u64 + 1);
+    match source.read_until(b'\n', &mut line) {
+        Ok(0) => None,
+        Ok(_) if line.len() > LINE_BYTES_MAX => Some(Err(format!(
+            "has more than {LINE_BYTES_MAX} bytes, which are allowed; none behind it is read"
+        ))),
+        Ok(_) => {
+            Some(String::from_utf8(line).map_err(|_| "is not UTF-8; none behind it is read".into()))
+        }
+        Err(error) => Some(Err(format!("cannot be read: {error}"))),
+    }
+}
+
+/// Begins to hand one in.
+fn sent(
+    client: &Client,
+    line: Result<String, Refused>,
+    (usual, said): (&SubmitRequest, &mut String),
+) -> Sent {
+    let request = line.and_then(|line| asked(&line, (usual, said)));
+    match request {
+        Err(why) => Sent::Not(why),
+        Ok(request) => {
+            let client = client.clone();
+            Sent::Yes(tokio::spawn(async move {
+                client.call::<Submit>(&request).await
+            }))
+        }
+    }
+}
+
+/// What became of the first; it stays the first if this is dropped.
+async fn first(
+    under_way: &mut VecDeque<(u64, Sent)>,
+) -> (u64, anyhow::Result<Result<Submitted, Refused>>) {
+    let Some((line, sent)) = under_way.front_mut() else {
+        return std::future::pending().await;
+    };
+    let line = *line;
+    let answer = match sent {
+        Sent::Not(why) => Ok(Err(std::mem::take(why))),
+        Sent::Yes(answer) => match answer.await.expect("it does not panic") {
+            Ok(submitted) => Ok(Ok(submitted)),
+            Err(ClientError::Refused(refusal)) => Ok(Err(refusal.text)),
+            // Of those behind it nothing is known either.
+            Err(error) => Err(anyhow::Error::from(error).context(format!("line {line}"))),
+        },
+    };
+    under_way.pop_front();
+    (line, answer)
+}
+
+/// Prints the id, or nothing in its place, so that ids are in the lines that asked for them.
+fn told(line: u64, answer: Result<Submitted, Refused>) -> anyhow::Result<u8> {
+    let mut out = output::stdout();
+    let code = match answer {
+        Ok(submitted) => {
+            writeln!(out, "{}", Spelling::of_locale().show(submitted.first))?;
+            0
+        }
+        Err(why) => {
+            eprintln!("eddy job submit: line {line}: {}", output::one_line(&why));
+            writeln!(out)?;
+            FAILED
+        }
+    };
+    out.flush()?;
+    Ok(code)
+}
+
+/// What a line asks for: a jobspec, or an object with one.
+fn asked(
+    line: &str,
+    (usual, said): (&SubmitRequest, &mut String),
+) -> Result<SubmitRequest, Refused> {
+    let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(line)
+        .map_err(|error| format!("is no jobspec and no object with one: {error}"))?;
+    let mut request = SubmitRequest {
+        key: uuid::Uuid::now_v7(),
+        ..usual.clone()
+    };
+    let Some(jobspec) = members.get("jobspec") else {
+        request.jobspec = jobspec_of(line, said)?;
+        return Ok(request);
+    };
+    request.jobspec = jobspec_of(jobspec.get(), said)?;
+    for (name, value) in &members {
+        match name.as_str() {
+            "jobspec" => {}
+            "key" => request.key = member(name, value, request::key)?,
+            "urgency" => request.urgency = member(name, value, request::urgency)?,
+            other => {
+                let other = escaped(other);
+                return Err(format!(
+                    "`{other}` given beside jobspec; allowed are {KEYS}"
+                ));
+            }
+        }
+    }
+    Ok(request)
+}
+
+/// Reads a jobspec. What is to be remarked of many alike is said once.
+fn jobspec_of(text: &str, said: &mut String) -> Result<Value, Refused> {
+    let jobspec = Jobspec::parse(text.as_bytes());
+    let jobspec = jobspec.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+    if let Some(remark) = remark(&jobspec).filter(|remark| remark != said) {
+        eprintln!("{remark}");
+        *said = remark;
+    }
+    serde_json::to_value(&jobspec).map_err(|error| error.to_string())
+}
+
+/// A member as the option of its name has it: a text, or a number.
+fn member<T>(
+    name: &str,
+    value: &RawValue,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, Refused> {
+    let text = match serde_json::from_str(value.get()) {
+        Ok(Value::String(text)) => text,
+        _ => value.get().to_owned(),
+    };
+    read(&text).map_err(|why| format!("{name}: `{}` given; {why}", escaped(&text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eddy_wire::event::{Requeue, Waitable};
+
+    const JOBSPEC: &str = r#"{"version":1,"resources":[{"type":"slot","count":1,"label":"t","with":[{"type":"core","count":1}]}],"tasks":[{"command":["true"],"slot":"t","count":{"per_slot":1}}],"attributes":{"system":{"duration":0}}}"#;
+    const KEY: &str = "019a0000-0000-7000-8000-000000000001";
+
+    fn read(line: &str) -> Result<SubmitRequest, Refused> {
+        asked(line, (&usual(), &mut String::new()))
+    }
+
+    fn usual() -> SubmitRequest {
+        SubmitRequest {
+            key: uuid::Uuid::nil(),
+            jobspec: Value::Null,
+            cc: None,
+            urgency: 16,
+            waitable: Waitable::No,
+            requeue: Requeue::No,
+            on_behalf: None,
+        }
+    }
+
+    #[test]
+    fn a_line_is_a_jobspec_or_has_one_with_what_else_is_its_own() {
+        let alone = read(JOBSPEC).expect("a jobspec");
+        assert_eq!((alone.urgency, alone.key.get_version_num()), (16, 7));
+        let line = format!(r#"{{"key":"{KEY}","urgency":20,"jobspec":{JOBSPEC}}}"#);
+        let more = read(&line).expect("a jobspec and its key");
+        assert_eq!((more.urgency, more.key.to_string()), (20, KEY.to_owned()));
+        assert_eq!(more.jobspec, alone.jobspec);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_line_is_named() {
+        let why = |line: &str| read(line).expect_err("refused");
+        assert!(why("").starts_with("is no jobspec and no object with one: "));
+        assert!(why("[1]").starts_with("is no jobspec and no object with one: "));
+        assert_eq!(
+            why(&format!(r#"{{"jobspec":{JOBSPEC},"kye":1}}"#)),
+            "`kye` given beside jobspec; allowed are jobspec, key, urgency"
+        );
+        assert_eq!(
+            why(&format!(r#"{{"jobspec":{JOBSPEC},"key":"x"}}"#)),
+            "key: `x` given; allowed is a UUID of version 7, such as `eddy job key` prints"
+        );
+        assert_eq!(
+            why(&format!(r#"{{"jobspec":{JOBSPEC},"urgency":32}}"#)),
+            "urgency: `32` given; allowed are 0 to 31, hold, default and expedite"
+        );
+        let wrong = JOBSPEC.replace("\"duration\":0", "\"duration\":\"x\"");
+        assert!(
+            why(&wrong).starts_with("attributes.system.duration: "),
+            "{}",
+            why(&wrong)
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_the_last() {
+        let text = format!("a\n{}\nb\n", "x".repeat(LINE_BYTES_MAX + 1));
+        let mut source = text.as_bytes();
+        assert_eq!(next(&mut source), Some(Ok("a\n".to_owned())));
+        assert!(matches!(next(&mut source), Some(Err(_))));
+    }
+}
