@@ -156,6 +156,7 @@ const NONE: &str = "none";
 const TRIED: Names<'_> = Names {
     job: 1,
     job_f58: "f2",
+    attempt: 1,
     name: "",
     task: 0,
     host: "",

@@ -1,7 +1,7 @@
 //! File names with tags, as users give them to `--output`, `--error`, `--input`.
 //!
 //! Tried when a job is submitted, and called by the shell before it opens a file. It never looks at files.
-//! The tags are Flux's.
+//! The tags are Flux's, but for `{{attempt}}`: there a job runs once.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,7 @@ use std::fmt::Write as _;
 pub const PATH_MAX: usize = 4096;
 
 /// The tags that are known, as they are written.
-pub const TAGS: &str =
-    "{{id}} {{id.f58}} {{id.hex}} {{name}} {{taskid}} {{rank}} {{node.name}} {{node.id}}";
+pub const TAGS: &str = "{{id}} {{id.f58}} {{id.hex}} {{attempt}} {{name}} {{taskid}} {{rank}} {{node.name}} {{node.id}}";
 
 /// What tags stand for in one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +19,8 @@ pub struct Names<'a> {
     pub job: u64,
     /// The same in F58: `.f58`.
     pub job_f58: &'a str,
+    /// Which run of the job it is, from 1: `{{attempt}}`.
+    pub attempt: u32,
     /// Name of the job: `{{name}}`.
     pub name: &'a str,
     /// Number of the task in the job: `{{taskid}}`; also `{{rank}}`, for those
@@ -90,6 +91,7 @@ fn push_tag(out: &mut String, tag: &str, names: &Names<'_>) -> Result<(), Templa
         "id" | "jobid" | "id.dec" | "jobid.dec" => write!(out, "{}", names.job),
         "id.hex" | "jobid.hex" => write!(out, "{:#x}", names.job),
         "id.f58" | "jobid.f58" => write!(out, "{}", names.job_f58),
+        "attempt" => write!(out, "{}", names.attempt),
         "name" => write!(out, "{}", names.name),
         "taskid" | "rank" => write!(out, "{}", names.task),
         "node.name" => write!(out, "{}", names.host),
@@ -110,6 +112,7 @@ mod tests {
     const NAMES: Names<'_> = Names {
         job: 905,
         job_f58: "fGb",
+        attempt: 2,
         name: "train",
         task: 3,
         host: "n7",
@@ -122,8 +125,8 @@ mod tests {
         assert_eq!(read("{{id}} {{jobid}} {{id.dec}}"), "905 905 905");
         assert_eq!(read("{{id.f58}} {{ jobid.hex }}"), "fGb 0x389");
         assert_eq!(
-            read("{{name}}-{{taskid}}.{{node.name}}/{{node.id}}"),
-            "train-3.n7/1"
+            read("{{name}}-{{attempt}}-{{taskid}}.{{node.name}}/{{node.id}}"),
+            "train-2-3.n7/1"
         );
         assert_eq!(read("plain } { }}"), "plain } { }}");
     }

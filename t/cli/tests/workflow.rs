@@ -194,3 +194,39 @@ fn an_attribute_that_nothing_reads_is_taken_and_named() -> Tested {
     assert_eq!((ran.code, ran.err.as_str()), (0, said));
     instance.shut_down()
 }
+
+#[test]
+fn what_an_earlier_attempt_wrote_is_shown_and_may_be_in_a_file_of_its_own() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let mut told = instance.place.fifo("told")?;
+    let script = "echo by {{attempt}}; echo ready >told; sleep 1000";
+    let kept = instance.submit(&["sh", "-c", script])?;
+    assert_eq!(told.line()?, "ready");
+    instance.ok(&["job", "requeue", &kept])?;
+    assert_eq!(told.line()?, "ready");
+    assert_eq!(
+        instance.ok(&["job", "attach", "--attempt=1", &kept])?,
+        "by 1"
+    );
+    let ran = instance.run(&["job", "attach", "--attempt=3", &kept])?;
+    assert!(
+        ran.refusal()?.ends_with("has had attempts 1 to 2"),
+        "{}",
+        ran.err
+    );
+    instance.ok(&["cancel", &kept])?;
+    assert_eq!(
+        instance.ok(&["job", "attach", "--attempt=2", &kept])?,
+        "by 2"
+    );
+    let named = instance.submit(&["--output=out.{{attempt}}", "sh", "-c", script])?;
+    assert_eq!(told.line()?, "ready");
+    instance.ok(&["job", "requeue", &named])?;
+    assert_eq!(told.line()?, "ready");
+    for attempt in ["1", "2"] {
+        let text = std::fs::read_to_string(instance.place.path().join(format!("out.{attempt}")))?;
+        assert_eq!(text, format!("by {attempt}\n"));
+    }
+    instance.ok(&["cancel", &named])?;
+    instance.shut_down()
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use eddy_client::{Client, EndFeed, EventFeed, OutputFeed};
-use eddy_wire::id::JobId;
+use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::job::{JobEnd, JobSet, Submit, SubmitRequest, Submitted};
 use eddy_wire::time::Span;
@@ -253,7 +253,8 @@ async fn watch(client: &Client, submitted: Submitted, label: &Label) -> anyhow::
         if shown.len() == WATCHED_MAX {
             shown.join_next().await.expect("some are shown")??;
         }
-        shown.spawn(show(client.clone(), job, label.clone()));
+        let (client, label) = (client.clone(), label.clone());
+        shown.spawn(async move { show(&client, "submit", (job, None), &label).await });
     }
     while let Some(done) = shown.join_next().await {
         done??;
@@ -261,14 +262,23 @@ async fn watch(client: &Client, submitted: Submitted, label: &Label) -> anyhow::
     wait(client, "submit", submitted).await
 }
 
-async fn show(client: Client, job: JobId, label: Label) -> anyhow::Result<()> {
-    let (mut feed, mut lines) = (OutputFeed::following(&client, job, None)?, Lines::default());
+/// Shows the output of one attempt of a job, of the latest where none is named.
+pub async fn show(
+    client: &Client,
+    verb: &str,
+    (job, attempt): (JobId, Option<Attempt>),
+    label: &Label,
+) -> anyhow::Result<()> {
+    let (mut feed, mut lines) = (
+        OutputFeed::following(client, job, attempt)?,
+        Lines::default(),
+    );
     while let Some((_, frames)) = feed.next().await? {
-        write_frames(frames, &label, &mut lines)?;
+        write_frames(frames, label, &mut lines)?;
     }
-    lines.end(&label)?;
+    lines.end(label)?;
     if !feed.missing().is_empty() {
-        miss("submit", feed.missing());
+        miss(verb, feed.missing());
     }
     Ok(())
 }

@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 
 use eddy_client::Client;
+use eddy_wire::id::Attempt;
 
 use crate::attach::{Forward, How, Interrupt, Label, Left, Shown, Watches, attach_on, exit_code};
 use crate::ids;
+use crate::number::number;
 use crate::session::Global;
+use crate::verbs::submit::show;
 
 /// Show a job's output from its beginning and exit with its exit code
 ///
@@ -20,6 +23,10 @@ pub struct Args {
     /// Keep standard input here
     #[arg(short = 'r', long)]
     read_only: bool,
+    /// Show what this attempt of it wrote, from 1, and no later one; standard input stays here, and the exit code
+    /// is 0 whatever became of the job
+    #[arg(long, value_name = "N", value_parser = number(1..=u32::MAX))]
+    attempt: Option<u32>,
     /// The job; of an instance 905/f5
     #[arg(value_name = "ID")]
     id: String,
@@ -42,6 +49,13 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         interrupt: Interrupt::Ask,
         verb: "job attach",
     };
+    if let Some(attempt) = args.attempt {
+        let shown = async |client: Client| {
+            let job = (how.job, Some(Attempt(attempt)));
+            show(&client, how.verb, job, &how.label).await
+        };
+        return global.session(shown).map(|()| 0);
+    }
     let seen = RefCell::new(Shown::default());
     let left = |left| match left {
         Left::Ended(end) => exit_code(&end),

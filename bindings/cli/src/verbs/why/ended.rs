@@ -165,6 +165,7 @@ fn sink(row: &JobRow, cwd: &str, path: Option<&str>) -> Sink {
     let names = Names {
         job: row.id.0,
         job_f58: &f58,
+        attempt: row.attempt.0,
         name: &row.name,
         task: 0,
         host: &row.nodelist,
@@ -322,6 +323,7 @@ mod tests {
         let names = Names {
             job: 905,
             job_f58: "fGb",
+            attempt: 1,
             name: "train",
             task: 0,
             host: "n7",

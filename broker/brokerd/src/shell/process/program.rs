@@ -188,6 +188,7 @@ impl Program {
         Names {
             job: start.part.job.0,
             job_f58: f58,
+            attempt: start.part.attempt.0,
             name: &self.name,
             task,
             host: &start.host,
