@@ -14,6 +14,7 @@ mod filters;
 pub(crate) mod fleet;
 mod grounds;
 mod keys;
+mod lookups;
 mod numbers;
 pub(crate) mod parties;
 mod pools;
@@ -59,6 +60,7 @@ use filters::Filters;
 use fleet::Fleet;
 use grounds::Grounds;
 use keys::{Keys, Known, Seen};
+use lookups::Lookups;
 use numbers::Numbers;
 use parties::Parties;
 use queues::Queues;
@@ -103,6 +105,7 @@ pub struct Ingest {
     /// Submissions for which something is being looked up in the journal: their key, or a job that
     /// they are to wait for.
     asked: BTreeMap<u64, Submission>,
+    lookups: Lookups,
     /// Submissions that wait for job numbers, the longest so first.
     held: VecDeque<Submission>,
     above: Above,
@@ -188,6 +191,7 @@ impl Module for Ingest {
             }
             Input::Answer(tag, Answer::Ruled(ruling)) => self.ruled(now, tag, ruling, out),
             Input::Answer(tag, answer) => self.answered(now, tag, answer, out),
+            Input::Tick => self.go_on(now, out),
             Input::Disk(Disk::Full(why)) => {
                 // An instance that ends takes nothing more, whatever the disk has.
                 if !matches!(self.intake, Intake::Stopping) {
@@ -283,6 +287,7 @@ impl Ingest {
             ended: Jobs::default(),
             sight: Sight::new(settings),
             asked: BTreeMap::new(),
+            lookups: Lookups::default(),
             held: VecDeque::new(),
             above: Above::default(),
             filters: Filters::new(&settings.filters),
@@ -312,7 +317,13 @@ impl Ingest {
             .keys
             .seen(now, submission.user, &submission.request.key)?
         {
-            Seen::Never => self.screen(now, submission, out),
+            Seen::Never if self.lookups.is_empty() => self.screen(now, submission, out),
+            // It goes on behind those that came before it.
+            Seen::Never => {
+                let tag = self.look_up(submission);
+                self.lookups.answered(tag, Answer::Key(None));
+                Ok(())
+            }
             Seen::As(known) => self.repeated(&submission, known, out),
             Seen::AskJournal => {
                 self.ask_journal(submission, out);
@@ -323,11 +334,18 @@ impl Ingest {
 
     /// Has its key looked up.
     fn ask_journal(&mut self, submission: Submission, out: &mut Outbox) {
+        let query = Query::Key(submission.user, submission.request.key);
+        let tag = self.look_up(submission);
+        out.volatile(Volatile::Query(tag, query));
+    }
+
+    /// Keeps one until its look-up is answered, and those before it are.
+    fn look_up(&mut self, submission: Submission) -> u64 {
         let tag = self.next_tag;
         self.next_tag += 1;
-        let query = Query::Key(submission.user, submission.request.key);
         self.asked.insert(tag, submission);
-        out.volatile(Volatile::Query(tag, query));
+        self.lookups.ask(tag);
+        tag
     }
 
     fn is_open(&self) -> Result<(), Refusal> {
@@ -469,6 +487,25 @@ impl Ingest {
     }
 
     fn answered(&mut self, now: Time, tag: u64, answer: &Answer, out: &mut Outbox) {
+        if !self.lookups.has(tag) {
+            return self.told(now, tag, answer, out);
+        }
+        self.lookups.answered(tag, answer.clone());
+        self.go_on(now, out);
+    }
+
+    /// The first goes on whose look-up is answered. Those behind it do in turns of their own: whether their keys are
+    /// its key is known once it is folded.
+    fn go_on(&mut self, now: Time, out: &mut Outbox) {
+        if let Some((tag, answer)) = self.lookups.next() {
+            self.told(now, tag, &answer, out);
+        }
+        if self.lookups.is_ready() {
+            out.volatile(Volatile::Wake(now));
+        }
+    }
+
+    fn told(&mut self, now: Time, tag: u64, answer: &Answer, out: &mut Outbox) {
         // Its client may have gone meanwhile.
         let Some(submission) = self.asked.remove(&tag) else {
             return;

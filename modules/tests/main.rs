@@ -12,6 +12,7 @@ mod late;
 mod limit;
 mod limits;
 mod limits_nodes;
+mod lookups;
 mod many;
 mod nest;
 mod nest_asks;

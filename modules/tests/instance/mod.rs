@@ -226,9 +226,24 @@ impl Instance {
 
     /// Submits `tasks` tasks of one core over `nodes` nodes (any if 0).
     pub fn submit(&mut self, nodes: u32, tasks: u32, system: &Value) -> String {
+        let key = self.key();
+        self.submit_as(key, (nodes, tasks), system)
+    }
+
+    /// A key that was made now, and by nobody else.
+    pub fn key(&mut self) -> uuid::Uuid {
         self.keys += 1;
         let ms = (self.now.0 / 1000) as u128;
-        let key = uuid::Uuid::from_u128(ms << 80 | 7 << 76 | 2 << 62 | self.keys);
+        uuid::Uuid::from_u128(ms << 80 | 7 << 76 | 2 << 62 | self.keys)
+    }
+
+    /// The same as [`Instance::submit`] under this key.
+    pub fn submit_as(
+        &mut self,
+        key: uuid::Uuid,
+        (nodes, tasks): (u32, u32),
+        system: &Value,
+    ) -> String {
         let each = if nodes == 0 {
             tasks
         } else {
