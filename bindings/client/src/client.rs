@@ -85,6 +85,19 @@ impl Client {
         Ok(answered::<S>(self.answer(sent).await)?.0)
     }
 
+    /// As [`Client::call`], sent before this returns: what is asked one after another arrives so.
+    ///
+    /// # Errors
+    /// The future gives those of [`Client::call`].
+    pub fn ask<S: Service>(
+        &self,
+        request: &S::Request,
+    ) -> impl Future<Output = Result<S::Reply, ClientError>> + use<S> {
+        let sent = self.open::<S>(request, Bytes::new(), Waiting::Repeated, Target::Service);
+        let client = self.clone();
+        async move { Ok(answered::<S>(client.answer(sent).await)?.0) }
+    }
+
     /// As [`Client::call`], with raw bytes both ways.
     pub async fn call_with_tail<S: Service>(
         &self,

@@ -64,8 +64,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_parser = event, help_heading = "Submission")]
     wait_event: Option<String>,
     /// Submit once: who submits the same with the same key again (of `eddy job key`) is told the ids of the
-    /// first time, whatever his environment is by then; a begin time that is in a while counts from when the key
-    /// was made. Needed only where another command is to repeat it
+    /// first time, whatever his environment is by then; a begin time that is in a while counts from when the key, a
+    /// UUID of version 7, was made. Needed only where another command is to repeat it
     #[arg(long, value_name = "UUID", value_parser = request::key, help_heading = "Submission")]
     key: Option<Uuid>,
     /// Print no ids

@@ -1,11 +1,12 @@
 //! Many jobspecs from a stream, a line each: what `eddy job submit --lines` does.
 //!
-//! So many are under way at a time; ids come back in the order of the lines. Each has a key from the
-//! beginning, so that a submission whose answer was lost with a leader is not one more job.
+//! So many are under way at a time, sent in the order of the lines; ids come back in it. Each has a key from
+//! the beginning, so that a submission whose answer was lost with a leader is not one more job.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::pin::Pin;
 use std::thread;
 
 use anyhow::Context;
@@ -15,7 +16,6 @@ use eddy_wire::services::job::{Submit, SubmitRequest, Submitted};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::ids::Spelling;
 use crate::output::{self, FAILED};
@@ -33,14 +33,14 @@ const KEYS: &str = "jobspec, key, urgency";
 
 /// A line that is no submission, and why.
 type Refused = String;
-type Answer = Result<Submitted, ClientError>;
+type Answer = Pin<Box<dyn Future<Output = Result<Submitted, ClientError>>>>;
 
 /// Where a line stands whose turn it is.
 enum Sent {
     /// It was no submission.
     Not(Refused),
     /// It was sent.
-    Yes(JoinHandle<Answer>),
+    Yes(Answer),
 }
 
 /// Submits each line of a file, as `usual` but for what the line says; 1 where one was refused.
@@ -72,14 +72,15 @@ pub fn submit(global: &Global, file: &str, usual: &SubmitRequest) -> anyhow::Res
 /// The lines of a file, `-` being standard input, read by a thread that may block.
 fn opened(file: &str) -> anyhow::Result<mpsc::Receiver<Result<String, Refused>>> {
     let source: Box<dyn Read + Send> = match file {
-        "-" => Box::new(std::io::stdin()),
+        "-" => Box::new(io::stdin()),
         path => Box::new(File::open(path).with_context(|| file.to_owned())?),
     };
     let (to, lines) = mpsc::channel(WINDOW);
     thread::spawn(move || {
         let mut source = BufReader::new(source);
-        while let Some(line) = next(&mut source) {
+        while let Some(line) = next(&mut source).transpose() {
             let is_last = line.is_err();
+            let line = line.unwrap_or_else(|error| Err(format!("cannot be read: {error}")));
             // Nobody waits for more when the command is over.
             if to.blocking_send(line).is_err() || is_last {
                 return;
@@ -89,20 +90,22 @@ fn opened(file: &str) -> anyhow::Result<mpsc::Receiver<Result<String, Refused>>>
     Ok(lines)
 }
 
-/// The next line; an error is the last there is, since nobody knows where another would begin.
-fn next(source: &mut impl BufRead) -> Option<Result<String, Refused>> {
+/// The next line, if there is one. What is too long is read to its end, and not kept.
+fn next(source: &mut impl BufRead) -> io::Result<Option<Result<String, Refused>>> {
     let mut line = Vec::new();
-    let mut source = source.take(LINE_BYTES_MAX as u64 + 1);
-    match source.read_until(b'\n', &mut line) {
-        Ok(0) => None,
-        Ok(_) if line.len() > LINE_BYTES_MAX => Some(Err(format!(
-            "has more than {LINE_BYTES_MAX} bytes, which are allowed; none behind it is read"
-        ))),
-        Ok(_) => {
-            Some(String::from_utf8(line).map_err(|_| "is not UTF-8; none behind it is read".into()))
-        }
-        Err(error) => Some(Err(format!("cannot be read: {error}"))),
+    let most = LINE_BYTES_MAX as u64 + 1;
+    if source.take(most).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
     }
+    if line.len() > LINE_BYTES_MAX {
+        if line.last() != Some(&b'\n') {
+            source.skip_until(b'\n')?;
+        }
+        let why = format!("has more than the {LINE_BYTES_MAX} bytes that are allowed");
+        return Ok(Some(Err(why)));
+    }
+    let text = String::from_utf8(line);
+    Ok(Some(text.map_err(|_| "is not UTF-8".to_owned())))
 }
 
 /// Begins to hand one in.
@@ -115,10 +118,8 @@ fn sent(
     match request {
         Err(why) => Sent::Not(why),
         Ok(request) => {
-            let client = client.clone();
-            Sent::Yes(tokio::spawn(async move {
-                client.call::<Submit>(&request).await
-            }))
+            // In the order of the lines: that is the order of equally urgent jobs, and the first of a key counts.
+            Sent::Yes(Box::pin(client.ask::<Submit>(&request)))
         }
     }
 }
@@ -133,7 +134,7 @@ async fn first(
     let line = *line;
     let answer = match sent {
         Sent::Not(why) => Ok(Err(std::mem::take(why))),
-        Sent::Yes(answer) => match answer.await.expect("it does not panic") {
+        Sent::Yes(answer) => match answer.await {
             Ok(submitted) => Ok(Ok(submitted)),
             Err(ClientError::Refused(refusal)) => Ok(Err(refusal.text)),
             // Of those behind it nothing is known either.
@@ -278,10 +279,24 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_the_last() {
-        let text = format!("a\n{}\nb\n", "x".repeat(LINE_BYTES_MAX + 1));
-        let mut source = text.as_bytes();
-        assert_eq!(next(&mut source), Some(Ok("a\n".to_owned())));
-        assert!(matches!(next(&mut source), Some(Err(_))));
+    fn a_line_that_cannot_be_is_passed_over() {
+        let text = [
+            b"a\n",
+            &b"x".repeat(LINE_BYTES_MAX + 1)[..],
+            b"\n",
+            &b"y".repeat(LINE_BYTES_MAX)[..],
+            b"\nb\n\xff\nc",
+        ];
+        let text = text.concat();
+        let mut source = &text[..];
+        let mut read = || next(&mut source).expect("it is all there");
+        assert_eq!(read(), Some(Ok("a\n".to_owned())));
+        let long = format!("has more than the {LINE_BYTES_MAX} bytes that are allowed");
+        assert_eq!(read(), Some(Err(long.clone())), "one byte more");
+        assert_eq!(read(), Some(Err(long)), "with its end");
+        assert_eq!(read(), Some(Ok("b\n".to_owned())));
+        assert_eq!(read(), Some(Err("is not UTF-8".to_owned())));
+        assert_eq!(read(), Some(Ok("c".to_owned())));
+        assert_eq!(read(), None);
     }
 }
