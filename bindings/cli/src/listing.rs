@@ -370,6 +370,8 @@ pub fn to_json(row: &JobRow, users: &Users) -> Value {
     object.insert("dependencies".to_owned(), json!(row.dependencies));
     object.insert("key".to_owned(), json!(row.key));
     object.insert("cwd".to_owned(), json!(row.cwd));
+    object.insert("t_unended".to_owned(), json!(row.t_unended));
+    object.insert("is_instance".to_owned(), json!(row.is_instance));
     Value::Object(object)
 }
 

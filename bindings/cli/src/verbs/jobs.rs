@@ -146,6 +146,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   dependencies what it still waits for, a list of texts such as after-success=f5; --json only
   key          of its submission, which its copies have, too (eddy submit --key); --json only
   cwd          the working directory of its tasks; --json only
+  is_instance  whether it is an instance, of which `instance` tells more
   path         with -R: of its instance; empty is the root
   instance     null, or for a job that is an instance: id, uri, statedir, stage (waiting starting
                serving away ending over), queues, summary (pending running completed failed

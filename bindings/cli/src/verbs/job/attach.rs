@@ -2,13 +2,17 @@
 
 use std::cell::RefCell;
 
+use anyhow::bail;
 use eddy_client::Client;
-use eddy_wire::id::Attempt;
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::services::job::JobSet;
 
 use crate::attach::{Forward, How, Interrupt, Label, Left, Shown, Watches, attach_on, exit_code};
 use crate::ids;
+use crate::listing::{Filter, Question};
 use crate::number::number;
 use crate::session::Global;
+use crate::table::escaped;
 use crate::verbs::submit::show;
 
 /// Show a job's output from its beginning and exit with its exit code
@@ -51,6 +55,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     };
     if let Some(attempt) = args.attempt {
         let shown = async |client: Client| {
+            had(&client, &args.id, (how.job, attempt)).await?;
             let job = (how.job, Some(Attempt(attempt)));
             show(&client, how.verb, job, &how.label).await
         };
@@ -83,4 +88,22 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     // Nobody goes on with what was begun.
     seen.take().lines.end(&how.label)?;
     left
+}
+
+/// Refuses an attempt that a job has not had: of one that is over nothing else tells that from one that wrote nothing.
+async fn had(client: &Client, given: &str, (job, attempt): (JobId, u32)) -> anyhow::Result<()> {
+    let question = Question {
+        filter: Filter::all(),
+        jobs: JobSet::one(job),
+        ..Question::default()
+    };
+    let rows = question.rows(client).await?;
+    match rows.first().map(|row| row.attempt.0) {
+        Some(last) if attempt > last => bail!(
+            "attempt: {attempt} given, job {} has had attempts 1 to {last}",
+            escaped(given)
+        ),
+        // That there is no such job is said by who is asked for its output.
+        Some(_) | None => Ok(()),
+    }
 }

@@ -18,7 +18,8 @@ pub struct Args {
     /// Why, one line
     #[arg(short = 'm', long, value_name = "TEXT")]
     message: Option<String>,
-    /// The declared instance of this name, with all jobs in it; its number alone does not mean it
+    /// The declared instance of this name; its number alone does not mean it. It is begun again, and the jobs that
+    /// run in it fail
     #[arg(long, value_name = "NAME", conflicts_with = "ids")]
     instance: Option<String>,
     /// Jobs: f2JL, 1000, lists and ranges, copies (f5_all, f5_3), of an instance 905/f5
