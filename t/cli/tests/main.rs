@@ -10,6 +10,7 @@ mod batch;
 mod charged;
 mod control;
 mod damaged;
+mod declared;
 mod demo;
 mod dependencies;
 mod depth;

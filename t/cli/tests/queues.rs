@@ -40,7 +40,7 @@ instance = "root"
 "#;
 
 /// Three nodes of two cores, two of which belong to queue instances.
-fn declared() -> anyhow::Result<Instance> {
+pub fn declared() -> anyhow::Result<Instance> {
     let place = Place::new()?;
     let config = place.join("declared.toml");
     fs::write(&config, DECLARED)?;
@@ -53,7 +53,7 @@ fn declared() -> anyhow::Result<Instance> {
 }
 
 /// The state directory of a queue instance, on whatever node it is.
-fn state_of(instance: &Instance, name: &str) -> anyhow::Result<PathBuf> {
+pub fn state_of(instance: &Instance, name: &str) -> anyhow::Result<PathBuf> {
     let mut nodes = vec![instance.state().to_owned()];
     nodes.extend((1..3).map(|rank| instance.state().join(format!("ranks/{rank}"))));
     let mut states = nodes
@@ -64,7 +64,7 @@ fn state_of(instance: &Instance, name: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// The decimal number of a job, however it is spelled.
-fn number(instance: &Instance, job: &str) -> anyhow::Result<u64> {
+pub fn number(instance: &Instance, job: &str) -> anyhow::Result<u64> {
     let text = instance.ok(&["jobs", "--no-header", "-o", "{id.dec}", job])?;
     Ok(text.parse()?)
 }
@@ -307,97 +307,6 @@ fn an_instance_got_from_a_queue_is_reached_by_its_number() -> Tested {
     let listing = ["jobs", "-a", "--no-header", "-o", "{name} {status}"];
     let over = instance.ok(&[&["--at", &job], &listing[..]].concat())?;
     assert_eq!(over, "echo COMPLETED");
-    instance.shut_down()
-}
-
-#[test]
-fn cancel_of_all_leaves_declared_instances() -> Tested {
-    let instance = declared()?;
-    let own = instance.submit_started(&["-q", "services", "sleep", "1000"])?;
-    instance.ok(&["run", "-q", "batch", "true"])?;
-    let first = leader_of(&state_of(&instance, "batch")?)?;
-    let listed = instance.ok(&["cancel", "--all", "--dry-run"])?;
-    assert_eq!(number(&instance, &listed)?, number(&instance, &own)?);
-    let ran = instance.run(&["cancel", "--all"])?;
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    for name in ["batch", "debug"] {
-        let line = format!(
-            "left out: it is the declared instance {name}, in which others have jobs; \
-             `eddy cancel --instance={name}` means it\n"
-        );
-        assert!(ran.err.contains(&line), "{}", ran.err);
-    }
-    assert_eq!(instance.code(&own)?, 128 + 15);
-    assert_eq!(instance.run(&["cancel", "1-99999", "--dry-run"])?.out, "");
-    for verb in [&["cancel"][..], &["job", "kill"], &["job", "requeue"]] {
-        let ran = instance.run(&[verb, &["1-99999"]].concat())?;
-        let line = "left out: it is the declared instance batch, in which others have jobs";
-        assert!(ran.err.contains(line), "{}", ran.err);
-    }
-    instance.ok(&["run", "-q", "batch", "true"])?;
-    assert_eq!(leader_of(&state_of(&instance, "batch")?)?, first);
-    instance.shut_down()
-}
-
-#[test]
-fn the_number_of_a_declared_instance_does_not_end_the_jobs_of_others() -> Tested {
-    let instance = declared()?;
-    let runs = instance.submit_started(&["-q", "batch", "sleep", "1000"])?;
-    let first = leader_of(&state_of(&instance, "batch")?)?;
-    let rows = instance.json(&["jobs", "--json"])?;
-    let of_batch = |rows: &serde_json::Value| {
-        let mut rows = rows.as_array()?.iter();
-        let row = rows.find(|row| row["name"] == "batch")?;
-        Some(row["f58"].as_str()?.to_owned())
-    };
-    let batch = of_batch(&rows).context("the instance is a job")?;
-    for verb in [&["cancel"][..], &["job", "requeue"]] {
-        let (ran, name) = (instance.run(&[verb, &[&batch]].concat())?, verb.join(" "));
-        assert_eq!(
-            ran.refusal()?,
-            format!(
-                "eddy {name}: job {batch}: it is the declared instance batch, in which others have jobs; \
-                 `eddy {name} --instance=batch` means it"
-            )
-        );
-    }
-    let ran = instance.run(&["cancel", "--instance=night"])?;
-    let said = "eddy cancel: --instance: `night` given, there are batch, debug";
-    assert_eq!(ran.refusal()?, said);
-    assert_eq!(instance.row(&runs)?["state"], "RUN");
-    assert_eq!(leader_of(&state_of(&instance, "batch")?)?, first);
-    instance.ok(&["job", "requeue", "--instance=batch"])?;
-    instance.event(&batch, "requeue")?;
-    instance.ok(&["run", "-q", "batch", "true"])?;
-    instance.ok(&["cancel", "--instance=batch"])?;
-    assert_ne!(instance.code(&batch)?, 0);
-    instance.shut_down()
-}
-
-#[test]
-fn who_waits_for_a_declared_instance_is_told_what_that_is() -> Tested {
-    let instance = declared()?;
-    instance.ok(&["run", "-q", "batch", "true"])?;
-    let job = instance.submit_started(&["-q", "batch", "sleep", "1000"])?;
-    let listed = instance.ok(&["jobs", "--no-header", "-o", "{id.f58plain} {name}"])?;
-    let batch = listed.lines().find_map(|line| line.strip_suffix(" batch"));
-    let batch = batch.context("the instance is a job")?;
-    for verb in [&["wait"][..], &["job", "status"]] {
-        let name = verb.join(" ");
-        let waits = instance.begin(&[verb, &[batch]].concat())?;
-        waits.complains(&format!(
-            "eddy {name}: waiting for the end of job {batch}, the declared instance batch, which does not end by \
-             itself; `eddy shutdown batch` ends it"
-        ))?;
-        waits.signal(Signal::TERM)?;
-        waits.wait()?;
-    }
-    // Among others it is left out.
-    instance.ok(&["cancel", &job])?;
-    let ran = instance.run(&["wait", batch, &job])?;
-    assert_eq!(ran.code, 128 + 15);
-    let line = format!("eddy wait: job {batch}: left out: it is the declared instance batch");
-    assert!(ran.err.contains(&line), "{}", ran.err);
     instance.shut_down()
 }
 

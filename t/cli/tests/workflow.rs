@@ -103,6 +103,42 @@ fn many_jobs_come_by_lines_each_once_whatever_becomes_of_the_leader() -> Tested 
 }
 
 #[test]
+fn lines_are_taken_in_their_order() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    // Another leader may have known their keys: its journal is asked.
+    instance.kill_leader()?;
+    instance.start_again()?;
+    let mut input = String::new();
+    for n in 0..300 {
+        // Some are long.
+        let word = "x".repeat(if n % 7 == 0 { 30_000 } else { 1 });
+        input.push_str(&format!("{}\n", jobspec(&["true", &word])));
+    }
+    let submit = || instance.eddy(&["job", "submit", "--lines", "--urgency=hold"]);
+    let ids = Running::start_with_input(submit(), input.as_bytes())?
+        .wait()?
+        .ok()?;
+    let rows = instance.json(&["jobs", "-c0", "--json"])?;
+    let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
+    let number = |id: &str| {
+        let row = rows.iter().find(|row| row["f58"] == id);
+        row.and_then(|row| row["id"].as_u64())
+    };
+    let numbers: Vec<Option<u64>> = ids.lines().map(number).collect();
+    assert!(numbers.len() == 300 && numbers.iter().all(Option::is_some));
+    assert!(numbers.is_sorted(), "{numbers:?}");
+    // So the first of a key counts.
+    let key = instance.ok(&["job", "key"])?;
+    let line = |word: &str| json!({"jobspec": jobspec(&[word]), "key": key});
+    let input = format!("{}\n{}\n", line("true"), line("false"));
+    let ran = Running::start_with_input(submit(), input.as_bytes())?.wait()?;
+    let taken: Vec<bool> = ran.out.lines().map(str::is_empty).collect();
+    assert_eq!(taken, [false, true], "{}", ran.err);
+    instance.ok(&["cancel", "--all"])?;
+    instance.shut_down()
+}
+
+#[test]
 fn a_line_that_is_no_submission_is_named_and_holds_up_nobody() -> Tested {
     let instance = Instance::start(&["--cores=1"])?;
     let mut wrong = jobspec(&["true"]);
@@ -219,6 +255,10 @@ fn what_an_earlier_attempt_wrote_is_shown_and_may_be_in_a_file_of_its_own() -> T
         instance.ok(&["job", "attach", "--attempt=2", &kept])?,
         "by 2"
     );
+    // Of one that is over as well.
+    let ran = instance.run(&["job", "attach", "--attempt=9", &kept])?;
+    let said = format!("eddy job attach: attempt: 9 given, job {kept} has had attempts 1 to 2");
+    assert_eq!(ran.refusal()?, said);
     let named = instance.submit(&["--output=out.{{attempt}}", "sh", "-c", script])?;
     assert_eq!(told.line()?, "ready");
     instance.ok(&["job", "requeue", &named])?;
