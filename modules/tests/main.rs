@@ -31,6 +31,7 @@ mod ranks;
 mod remarks;
 mod reserved;
 mod returned;
+mod rows;
 mod scans;
 mod suppose;
 mod taken;

@@ -12,7 +12,7 @@ use eddy_client::{Client, ClientError};
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::queue::UNNAMED;
 use eddy_wire::services::account::List as Accounts;
-use eddy_wire::services::job::{JobRow, JobSet, List, ListRequest, Over};
+use eddy_wire::services::job::{Detail, JobRow, JobSet, List, ListRequest, Over};
 use eddy_wire::services::queue::List as Queues;
 use eddy_wire::time::Time;
 use serde_json::{Map, Value, json};
@@ -128,6 +128,8 @@ pub struct Question {
     pub here: bool,
     /// At most so many; 0 is no limit.
     pub limit: u32,
+    /// How much each row tells.
+    pub detail: Detail,
 }
 
 impl Question {
@@ -145,6 +147,7 @@ impl Question {
                 since,
                 limit: self.limit,
                 here: self.here,
+                detail: self.detail,
                 ..ListRequest::default()
             };
         let over = |state: &JobState| *state == JobState::Inactive;

@@ -13,7 +13,7 @@ use eddy_wire::job::Job;
 use eddy_wire::json;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::message::Type;
-use eddy_wire::services::job::{JobRow, ListRequest, Over};
+use eddy_wire::services::job::{Detail, JobRow, ListRequest, Over};
 
 use super::scans::{Scan, Scans};
 use super::veil::Veil;
@@ -222,10 +222,14 @@ fn limited(body: &ListRequest, view: &View, shown_to: Option<u32>) -> Vec<JobRow
     } else {
         body.limit as usize
     };
-    jobs.into_iter()
-        .take(limit)
-        .map(|job| veil.row(row(job, view.reason(job, shown_to))))
-        .collect()
+    let told = |job: &Job| {
+        let row = veil.row(row(job, view.reason(job, shown_to)));
+        match body.detail {
+            Detail::Usual => row.usual(),
+            Detail::All => row,
+        }
+    };
+    jobs.into_iter().take(limit).map(told).collect()
 }
 
 fn order(job: &Job) -> (u8, i64, JobId) {

@@ -286,6 +286,7 @@ impl Call {
     pub fn list(jobs: JobSet) -> Call {
         let request = job::ListRequest {
             jobs,
+            detail: job::Detail::All,
             ..job::ListRequest::default()
         };
         Call::new::<job::List>(About::List, &request)

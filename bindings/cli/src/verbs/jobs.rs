@@ -13,7 +13,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest};
 use eddy_wire::services::instance::{Ping, PingRequest};
-use eddy_wire::services::job::{JobRow, JobSet};
+use eddy_wire::services::job::{Detail, JobRow, JobSet};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -397,6 +397,10 @@ fn question(args: &Args, ids: &[String], users: &Users) -> anyhow::Result<Questi
             (false, Some(count)) => count,
             // One more tells whether there are more.
             (false, None) => SHOWN + 1,
+        },
+        detail: match args.json {
+            true => Detail::All,
+            false => Detail::Usual,
         },
     })
 }

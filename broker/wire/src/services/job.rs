@@ -18,7 +18,7 @@ use crate::message::Roles;
 use crate::time::{Span, Time};
 use crate::update::Terms;
 pub use lines::{EventsLine, Told};
-pub use row::{Ended, JobRow};
+pub use row::{Detail, Ended, JobRow};
 pub use set::JobSet;
 
 const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
@@ -543,6 +543,9 @@ pub struct ListRequest {
     /// At most so many rows; 0 is no limit.
     #[serde(default)]
     pub limit: u32,
+    /// How much each tells.
+    #[serde(default, skip_serializing_if = "Detail::is_usual")]
+    pub detail: Detail,
 }
 
 /// A job that is over, by when that was.

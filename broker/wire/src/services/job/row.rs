@@ -94,7 +94,7 @@ pub struct JobRow {
     /// Whether it is an instance; rows that earlier releases wrote of ended jobs do not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_instance: bool,
-    /// The exception that ended it, or is to.
+    /// The exception that ended it, or is to. This and what follows is told where [`Detail::All`] is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exception: Option<Ended>,
     /// What it still waits for, as its event log describes it.
@@ -108,6 +108,20 @@ pub struct JobRow {
     pub cwd: Option<String>,
 }
 
+impl JobRow {
+    /// Without what tables have no use for.
+    #[must_use]
+    pub fn usual(self) -> JobRow {
+        JobRow {
+            exception: None,
+            dependencies: Vec::new(),
+            key: None,
+            cwd: None,
+            ..self
+        }
+    }
+}
+
 /// By which exception a job ended (RFC 21).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
@@ -119,4 +133,21 @@ pub struct Ended {
     /// One line for people.
     #[serde(default)]
     pub note: String,
+}
+
+/// How much a row tells of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Detail {
+    /// What tables show. A row of a job that is over is told as it was written, with all.
+    #[default]
+    Usual,
+    /// All of it: listings are long, and few ask for that.
+    All,
+}
+
+impl Detail {
+    pub(super) fn is_usual(&self) -> bool {
+        *self == Detail::Usual
+    }
 }
