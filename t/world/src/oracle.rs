@@ -15,6 +15,7 @@ mod kin;
 mod ledger;
 mod limits;
 mod may;
+mod numbers;
 mod order;
 mod pools;
 mod preempts;
@@ -85,6 +86,7 @@ pub struct Oracle {
     settled: settled::Settled,
     tasks: Tasks,
     replies: Replies,
+    numbers: numbers::Numbers,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
     signalled: BTreeSet<JobId>,
     /// Parts that were asked to end.
@@ -467,6 +469,7 @@ impl Oracle {
         }
         self.settled.begins_anew();
         self.replies.forget();
+        self.numbers.forget();
     }
 
     /// A task begins on this life of a shell.
@@ -493,6 +496,7 @@ impl Oracle {
     /// A call reached the leader.
     pub fn asked(&mut self, caller: Caller, about: &About) {
         self.replies.asked(caller, about.clone());
+        self.comes(caller, about);
     }
 
     /// The answer to a call is not judged.
@@ -531,6 +535,8 @@ impl Oracle {
             records: &self.records,
         };
         let checked = self.replies.told(&facts, reply);
+        self.check(checked);
+        let checked = self.is_in_turn(reply);
         self.check(checked);
     }
 

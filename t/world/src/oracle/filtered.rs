@@ -36,6 +36,11 @@ impl Screened {
         }
     }
 
+    /// Whether there are filters, or were.
+    pub fn has_any(&self) -> bool {
+        self.lists.iter().any(|list| !list.is_empty())
+    }
+
     /// One more job.
     ///
     /// # Errors
