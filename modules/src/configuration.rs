@@ -213,6 +213,7 @@ impl Configuration {
             .warned
             .extend(self.unmet.of((&self.live, &change.live)));
         let mut errors = self.hindered(&change.live);
+        errors.extend(self.beyond(&change));
         let unknown = self.unknown_accounts(&change.live);
         match &change.by {
             // What stood already is not what is set now.
@@ -243,6 +244,21 @@ impl Configuration {
         }
         out.append_own(now, Kind::Memo(change.memo()));
         out.reply(caller, &reloaded);
+    }
+
+    /// What whoever sets keys may not: filters are programs that run as the owner does, so that who set one would be
+    /// the owner. What a file says whoever wrote it has said.
+    fn beyond(&self, change: &Change) -> Option<String> {
+        let is_owners = [self.owner, 0].contains(&change.userid);
+        let is_set = matches!(change.by, By::Set(_));
+        let is_same = change.live.filters == self.live.filters;
+        if is_owners || !is_set || is_same {
+            return None;
+        }
+        let (owner, user) = (self.owner, change.userid);
+        Some(format!(
+            "ingest.filter: set by user {user}, and its programs run as user {owner}: only user {owner} and root may"
+        ))
     }
 
     /// The accounts that queues name and that there are not, a line for each key.

@@ -118,3 +118,25 @@ fn who_is_admitted_changes_while_all_instances_run() -> Tested {
     instance.ok(&["cancel", &job])?;
     Ok(())
 }
+
+#[test]
+fn an_admin_sets_no_program_that_runs_as_the_owner() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = Site::configured("[access]\nadmins = [\"{3}\"]\n", &["--cores=1"])?;
+    let filter = "ingest.filter=[{name=\"x\", command=[\"/bin/cat\"]}]";
+    let (dan, set) = (site.users[DAN].uid, ["config", "set", filter]);
+    let why = format!("ingest.filter: set by user {dan}, and its programs run as user 0");
+    for dry in [&[][..], &["--dry-run"]] {
+        let line = site.run(&instance, DAN, &[&set, dry].concat())?;
+        ensure!(line.refusal()?.contains(&why), "{line:?}");
+    }
+    // Other keys are his to set, also beside a filter that root has set.
+    site.ok(&instance, DAN, &["config", "set", "history.keep_jobs=5000"])?;
+    instance.ok(&set)?;
+    site.ok(&instance, DAN, &["config", "set", "history.keep_jobs=6000"])?;
+    let ran = site.run(&instance, DAN, &["config", "set", "ingest.filter=[]"])?;
+    ensure!(ran.refusal()?.contains(&why), "{ran:?}");
+    Ok(())
+}
