@@ -20,6 +20,7 @@ mod waits;
 use std::sync::Arc;
 
 use eddy_broker::{Effect, Endpoint, Exit, Finished, Input, Module, Notice, Outbox};
+use eddy_wire::account::NOBODY;
 use eddy_wire::event::{Entry, Event, Exception, Final, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{JobId, Seq};
@@ -393,7 +394,7 @@ impl Manager {
             self.gate.forget(id);
             let has_place = |job: &&Job| job.state == JobState::Sched && job.urgency > 0;
             if let Some(job) = self.jobs.get(&id).filter(has_place) {
-                out.append(now, id, Kind::Urgency(job.urgency, job.submit.user));
+                out.append(now, id, Kind::Urgency(job.urgency, NOBODY));
             }
         }
     }

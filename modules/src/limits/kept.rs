@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_wire::account::{Excess, Party};
+use eddy_wire::account::{Excess, NOBODY, Party};
 use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
@@ -164,7 +164,7 @@ impl Limits {
         self.counts.set(counts).expect("they were just taken");
         let again = |id: JobId| {
             let seen = self.jobs.get(&id)?;
-            Some((id, Kind::Urgency(seen.stage.urgency, seen.user)))
+            Some((id, Kind::Urgency(seen.stage.urgency, NOBODY)))
         };
         yielding.into_iter().filter_map(again).collect()
     }

@@ -128,3 +128,23 @@ fn a_signal_to_anothers_job_is_told_and_ones_own_is_not() -> Tested {
     instance.ok(&["cancel", &job])?;
     Ok(())
 }
+
+#[test]
+fn who_is_asked_about_anew_has_done_nothing() -> Tested {
+    let queues = "queue=[{name=\"all\"}, {name=\"one\", limits={running_jobs=1}}]";
+    let instance = Instance::start(&["--cores=1", "-S", queues])?;
+    instance.submit(&["-q", "all", "--wait-event=start", "sleep", "600"])?;
+    let first = instance.submit(&["-q", "one", "--wait-event=priority", "true"])?;
+    let second = instance.submit(&["-q", "one", "true"])?;
+    instance.ok(&["job", "urgency", &second, "20"])?;
+    // The place of the first, which only waits, is the second's.
+    instance.ok(&["job", "wait-event", &second, "priority"])?;
+    let asked = instance.events(&first)?;
+    assert!(asked.iter().any(|event| event == "urgency"), "{asked:?}");
+    let own = json!(rustix::process::geteuid().as_raw());
+    assert_eq!(
+        told(&instance, "urgency")?,
+        [(own, "urgency 20".to_owned())]
+    );
+    Ok(())
+}

@@ -20,6 +20,8 @@ use crate::client::OWNER;
 pub(super) fn may_record(ledger: &Ledger, job: JobId, kind: &Kind) -> Result<(), String> {
     let by = match kind {
         Kind::Exception(exception) => exception.userid,
+        // An instance asks anew about one who waits.
+        Kind::Urgency(_, user) if *user == NOBODY => None,
         Kind::Urgency(_, user) | Kind::Order(_, user) => Some(*user),
         Kind::Suspend(by) | Kind::Resume(by) => *by,
         Kind::JobspecUpdate(map) => by_whom(map),
@@ -75,16 +77,21 @@ pub(super) fn may_urge(ledger: &Ledger, record: &Record) -> Result<(), String> {
         return Ok(());
     };
     let before = ledger.jobs.get(&job);
+    let is = before.map(|job| job.urgency);
     let before = before.map_or(0, |job| job.urgency.max(job.urgency_before));
     let (by, urgency) = match kind {
         Kind::Submit(submit) if submit.filtered.is_none() && submit.pass.is_none() => {
             (submit.asked_by.unwrap_or(submit.user), submit.urgency)
         }
+        Kind::Urgency(urgency, NOBODY) if is == Some(*urgency) => return Ok(()),
         Kind::Urgency(urgency, by) => (*by, *urgency),
         _ => return Ok(()),
     };
     // What an instance declares it submits as whom it runs as.
     let is_users = ![OWNER, 0].contains(&by);
+    if by == NOBODY {
+        return Err(format!("job {job} got urgency {urgency} by nobody"));
+    }
     match is_users && urgency > URGENCY_DEFAULT.max(before) {
         true => Err(format!("user {by} made job {job} of urgency {urgency}")),
         false => Ok(()),
