@@ -144,7 +144,9 @@ impl Planner {
         self.tell_moved(one);
         let Some(start) = &mut one.start else { return };
         let Some(latest) = start.latest else { return };
-        start.likely = self.hindsight.tell(one.job, start.basis, now, latest);
+        // How soon others began says nothing of a reservation that keeps this one out.
+        let likely = self.hindsight.tell(one.job, start.basis, now, latest);
+        start.likely = likely.and_then(|likely| likely.not_before(start.earliest));
     }
 
     /// Where nobody asks: reckons when the last who came would start, so that there is something to

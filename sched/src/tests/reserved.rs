@@ -248,6 +248,31 @@ fn the_earliest_start_is_when_no_reservation_keeps_a_job_out() {
 }
 
 #[test]
+fn nobody_is_likely_to_begin_while_a_reservation_keeps_him_out() {
+    let mut site = Site::new("preset = \"easy\"");
+    // Others were told a minute, and began at once.
+    for job in 100..140 {
+        site.want(job, lasting(nodes(4, 1, 2), 60), None);
+        site.plan();
+        site.want(job + 100, lasting(nodes(4, 1, 2), 60), None);
+        site.plan();
+        site.told(job + 100);
+        site.free(job);
+        site.plan();
+        site.free(job + 100);
+    }
+    site.want(1, lasting(nodes(4, 1, 2), 60), None);
+    site.plan();
+    site.want(2, lasting(nodes(4, 1, 2), 40), None);
+    let likely = |site: &mut Site| site.told(2).start.and_then(|start| start.likely);
+    let soon = likely(&mut site).expect("enough began");
+    assert!(soon.to < at(61), "{soon:?}");
+    site.reserve(reservation("r", (1, 61), Idset::range(0, 3)));
+    let told = site.told(2).start.expect("it starts after that");
+    assert_eq!((told.earliest, told.likely), (at(61), None));
+}
+
+#[test]
 fn who_is_over_before_a_reservation_begins_starts_on_its_nodes() {
     let mut site = Site::new("preset = \"easy\"");
     site.reserve(reservation("r", (21, 61), Idset::range(1, 3)));

@@ -98,6 +98,15 @@ pub struct Likely {
     pub to: Time,
 }
 
+impl Likely {
+    /// What is left of it where nothing happens before `earliest`; `None` if nothing is.
+    #[must_use]
+    pub fn not_before(self, earliest: Time) -> Option<Likely> {
+        let from = self.from.max(earliest);
+        (from <= self.to).then_some(Likely { from, ..self })
+    }
+}
+
 /// That a start which was promised is later now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
