@@ -148,3 +148,27 @@ fn who_is_asked_about_anew_has_done_nothing() -> Tested {
     );
     Ok(())
 }
+
+#[test]
+fn a_user_sees_the_steps_of_his_job() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = Site::configured("", &["--cores=1"])?;
+    let job = site.ok(&instance, 0, &["submit", "--wait", "true"])?;
+    let ran = site.run(&instance, 0, &["trace", "--json", &job])?;
+    assert!(ran.err.contains("owner and admins alone"), "{ran:?}");
+    let steps: Vec<Value> = serde_json::from_str(&ran.out)?;
+    assert!(
+        steps.iter().all(|step| step["durable"].is_null()),
+        "{ran:?}"
+    );
+    let of_owner = instance.json(&["trace", "--json", &job])?;
+    let of_owner = of_owner.as_array().context("an array")?;
+    assert_eq!(steps.len(), of_owner.len());
+    assert!(
+        of_owner.iter().all(|step| step["durable"].is_number()),
+        "{of_owner:?}"
+    );
+    Ok(())
+}
