@@ -14,7 +14,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::reservation::{ATTRIBUTE, Purpose, Reservation, Reservations};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::spec::Spec;
-use eddy_wire::time::{Span, Time};
+use eddy_wire::time::{MICROS, Span, Time};
 
 use crate::settings::Settings;
 
@@ -128,7 +128,8 @@ impl Reserved {
 
     /// A job of a reservation ends in it.
     fn in_time(&self, now: Time, found: &Reservation, spec: &Spec) -> Result<(), Refusal> {
-        let left = (found.until - now.max(found.from)).0 - cleanup(self.grace).0 - BEGINNING.0;
+        let margin = cleanup(self.grace).0 + BEGINNING.0;
+        let left = (found.until - now.max(found.from)).0 - margin;
         let left = left.max(0);
         let given = match spec.request.duration {
             Some(limit) if limit > 0 && limit <= left => return Ok(()),
@@ -136,9 +137,11 @@ impl Reserved {
             Some(_) | None => "none".to_owned(),
         };
         let text = format!(
-            "{DURATION}: {given} given, reservation `{}` has {} s left for jobs",
+            "{DURATION}: {given} given, reservation `{}` has {} s left for jobs ({} s before its end they are to begin \
+             to end)",
             found.name,
-            seconds_of_micros(left)
+            left / MICROS,
+            seconds_of_micros(margin)
         );
         Err(Refusal::invalid(text))
     }

@@ -108,8 +108,8 @@ fn a_job_is_let_in_that_is_of_it_ends_in_it_and_fits_it() {
         refused(7, &spec(1, 60, Some(json!("fan"))), None),
         "attributes.system.reservation: \"fan\" given, it is for maintenance, nothing runs in it"
     );
-    let late =
-        "attributes.system.duration: none given, reservation `course` has 3589 s left for jobs";
+    let late = "attributes.system.duration: none given, reservation `course` has 3589 s left for jobs (11 s before its end they \
+         are to begin to end)";
     assert_eq!(refused(7, &spec(1, 0, course()), None), late);
     assert_eq!(
         refused(7, &spec(1, HOUR, course()), None),
