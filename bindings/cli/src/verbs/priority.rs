@@ -24,7 +24,8 @@ use crate::verbs::why::known;
 /// One column for each term of the policy's first formula: factor times weight, which add up to
 /// the value; the higher the value, the earlier the job. With several formulas the next decides
 /// where the first is level, then the earlier job. At most 1000 jobs are shown; how many more wait
-/// is said below.
+/// is said below. Who waits for something else than resources (a hold, a dependency, a limit, a stopped
+/// queue) has no turn.
 #[derive(clap::Args)]
 #[command(after_long_help = FIELDS)]
 pub struct Args {
@@ -94,6 +95,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             writeln!(out, "{} more wait", reply.more)?;
         }
         out.flush()?;
+        if reply.jobs.is_empty() && asked.is_none() {
+            eprintln!("eddy priority: no job waits for resources; `eddy jobs` lists what waits for something else");
+        }
         Ok(code)
     })
 }

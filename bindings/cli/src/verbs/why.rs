@@ -441,12 +441,14 @@ fn let_go(row: &JobRow, one: &Explained) -> String {
     let reason = escaped(&reason);
     match (at_once(one), never(&one.reason), one.start) {
         (true, ..) => format!("  {when}: it would start at once"),
-        (false, Some(why), _) => format!("  {when}: it would never start ({why}): it {reason}"),
+        (false, Some(why), _) => {
+            format!("  {when}: it would never start ({why}): then it {reason}")
+        }
         (false, None, None) => {
-            format!("  {when}: it would wait{behind}, nobody knows how long: it {reason}")
+            format!("  {when}: it would wait{behind}, nobody knows how long: then it {reason}")
         }
         (false, None, at) => format!(
-            "  {when}: it would start {}{behind}: it {reason}",
+            "  {when}: it would start {}{behind}: then it {reason}",
             start(at)
         ),
     }
