@@ -225,11 +225,17 @@ impl Driver {
     async fn wait_for_room(&mut self, refusal: Refusal) -> Option<ClientError> {
         let pause = self.full;
         self.full = (pause * 2).min(BACKOFF_MAX);
-        if Instant::now() + pause > self.heard + self.wait {
+        let left = self.left();
+        if left.is_zero() {
             return Some(ClientError::Refused(refusal));
         }
-        tokio::time::sleep(jittered(pause)).await;
+        tokio::time::sleep(jittered(pause).min(left)).await;
         None
+    }
+
+    /// How much patience is left. A pause is cut by it, not it by a pause: the last try is at its end.
+    fn left(&self) -> Duration {
+        (self.heard + self.wait).saturating_duration_since(Instant::now())
     }
 
     /// Connects again and repeats what waits; `None` when no handle is left.
@@ -492,7 +498,6 @@ impl Driver {
 
     async fn connect(&mut self) -> Result<Connection, ClientError> {
         let begun = Instant::now();
-        let until = self.heard + self.wait;
         let mut pause = BACKOFF_MIN;
         let mut tries = 0;
         let mut word = Word::Owed;
@@ -502,8 +507,8 @@ impl Driver {
                 Ok(stream) => return Ok(Connection::over(stream)),
                 Err(error) => error,
             };
-            let now = Instant::now();
-            let over = now + pause > until || (is_gone(&self.path) && now > begun + GONE_AFTER);
+            let (now, left) = (Instant::now(), self.left());
+            let over = left.is_zero() || (is_gone(&self.path) && now > begun + GONE_AFTER);
             if !may_come_back(&error) || over {
                 let waited = now.duration_since(begun).as_secs_f64();
                 let (path, why) = (self.path.clone(), describe(&error));
@@ -518,7 +523,7 @@ impl Driver {
                 word = Word::Said;
                 (self.told)(&format!("the leader of {}", self.path.display()));
             }
-            tokio::time::sleep(jittered(pause)).await;
+            tokio::time::sleep(jittered(pause).min(left)).await;
             pause = (pause * 2).min(BACKOFF_MAX);
         }
     }

@@ -337,6 +337,20 @@ fn a_dead_socket_is_named_with_what_was_tried() {
     });
 }
 
+#[test]
+fn who_comes_back_within_the_patience_is_reached_however_late() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        drop(Leader::at(directory.path()));
+        let uri = Uri::of_socket(directory.path().join("local")).expect("short");
+        let wait = Duration::from_millis(1000);
+        let begun = std::time::Instant::now();
+        let error = Client::connect(&uri, Options { wait }).await;
+        assert!(matches!(error, Err(ClientError::Unreachable { .. })));
+        assert!(begun.elapsed() >= wait, "after {:?}", begun.elapsed());
+    });
+}
+
 /// What was said to be waited for, in a test of its own process or thread.
 fn said(what: &str) {
     SAID.with_borrow_mut(|said| said.push(what.to_owned()));
