@@ -302,18 +302,31 @@ impl Made {
 /// Makes the run directory of the instance or rank of this state directory, with
 /// mode 0700; one that is open to others or somebody else's is refused. Written
 /// to the file `uri` before it is made: who is killed from here on leaves a
-/// directory that whoever clears up after it can find.
+/// directory that whoever clears up after it can find. Where it cannot be, what was written before stands
+/// again: clients would wait for a place that nobody serves.
 pub fn make(statedir: &Path, path: &Path) -> Result<Made, RundirError> {
     let before = recorded(statedir);
-    record(statedir, path).map_err(|source| RundirError::Record {
+    let unwritten = |source| RundirError::Record {
         path: statedir.join(URI_FILE),
         source,
-    })?;
+    };
+    record(statedir, path).map_err(unwritten)?;
+    let made = match make_private(path, own()) {
+        Ok(made) => made,
+        Err(error) => {
+            let restored = match &before {
+                Some(before) => record(statedir, before),
+                None => disown(statedir),
+            };
+            restored.map_err(unwritten)?;
+            return Err(error);
+        }
+    };
     if let Some(before) = before.filter(|before| before != path) {
         // It has another place now; nobody else knows of that one, unless this is a copy.
         remove_left(&before);
     }
-    make_private(path, own())
+    Ok(made)
 }
 
 /// Makes the run directory of a rank that serves there again, and holds it, where what cleans up removed it; none

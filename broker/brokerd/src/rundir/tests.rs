@@ -55,14 +55,21 @@ fn it_is_private_and_named_by_the_instance() {
 }
 
 #[test]
-fn it_is_written_down_before_it_is_made() {
+fn what_cannot_be_made_leaves_written_what_was() {
     let dir = tempfile::tempdir().expect("a directory");
     let (state, nowhere) = (dir.path(), dir.path().join("no/where"));
     let error = make(state, &nowhere).expect_err("nothing to be in");
     assert!(matches!(error, RundirError::Io { .. }), "{error}");
-    assert_eq!(recorded(state), Some(nowhere));
-    disown(state).expect("written");
-    assert_eq!(recorded(state), None);
+    assert_eq!(recorded(state), None, "clients would wait for it");
+    let open = dir.path().join("open");
+    fs::create_dir(&open).expect("made");
+    fs::set_permissions(&open, Permissions::from_mode(0o777)).expect("ours");
+    let before = dir.path().join("before");
+    assert_eq!(make(state, &before).expect("made"), Made::New);
+    let error = make(state, &open).expect_err("others could have made what is there");
+    assert!(matches!(error, RundirError::Foreign { .. }), "{error}");
+    assert_eq!(recorded(state).as_deref(), Some(&*before));
+    assert!(before.is_dir(), "it has no other place");
 }
 
 #[test]
