@@ -79,6 +79,7 @@ fn a_job_whose_finish_is_its_last_record_is_released_by_the_next_leader() {
         path: String::new(),
         depth: 0,
         parent: None,
+        declared: None,
     };
     let mut broker = Broker::new(identity, leader(&Settings::for_inventory(set)));
     for (at, (job, kind)) in events.enumerate() {

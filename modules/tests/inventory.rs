@@ -32,6 +32,7 @@ fn broker(ranks: u32) -> Broker {
         path: String::new(),
         depth: 0,
         parent: None,
+        declared: None,
     };
     Broker::new(identity, leader(&Settings::for_inventory(Arc::new(set))))
 }

@@ -102,7 +102,7 @@ pub async fn unending(
     let serving = serving(client).await?;
     if let Some((_, name)) = serving.iter().find(|(one, _)| one == job) {
         let (job, name) = (global.job(*job), escaped(name));
-        let ends = global.hinted(&format!("`eddy shutdown {name}`"));
+        let ends = global.hinted(&format!("`eddy shutdown --instance={name}`"));
         eprintln!(
             "eddy {verb}: waiting for the end of job {job}, the declared instance {name}, which does not end by \
              itself; {ends} ends it"

@@ -193,6 +193,7 @@ impl Leader {
         let until = Instant::now() + END_PATIENCE;
         let request = ShutdownRequest {
             note: note.to_owned(),
+            declared: None,
         };
         let options = Options { wait: END_PATIENCE };
         if self.ended()?.is_none() {

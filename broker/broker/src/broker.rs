@@ -93,6 +93,8 @@ pub struct Identity {
     pub depth: u32,
     /// Where its parent is reached from the leader's node; none for a root.
     pub parent: Option<String>,
+    /// Its name, where its parent's configuration declares it: others have jobs in it.
+    pub declared: Option<String>,
 }
 
 /// One rank.
@@ -392,7 +394,9 @@ impl Broker {
 
     /// Somebody asks for the end: whoever reads the records later is told who did.
     fn shut_down(&mut self, now: Time, of: &Request, turn: &mut Turn) -> Result<(), Refusal> {
-        let kind = Kind::Memo(of.parse::<ShutdownRequest>()?.memo(of.uid)?);
+        let body = of.parse::<ShutdownRequest>()?;
+        body.is_meant(self.identity.declared.as_deref())?;
+        let kind = Kind::Memo(body.memo(of.uid)?);
         if self.phase.next(Step::Stop).is_some() {
             let (t, job) = (now, None);
             turn.events.push_back(Event { t, job, kind });

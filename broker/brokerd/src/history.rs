@@ -280,6 +280,7 @@ impl History {
             path: path.to_owned(),
             depth: path.split('/').filter(|part| !part.is_empty()).count() as u32,
             parent: None,
+            declared: None,
         };
         let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
         replay(&journal, Specs::of(&journal, Aim::Know), &mut broker)?;

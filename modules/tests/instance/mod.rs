@@ -49,6 +49,7 @@ fn broker(settings: &Settings) -> Broker {
         path: String::new(),
         depth: 0,
         parent: None,
+        declared: None,
     };
     Broker::new(identity, leader(settings))
 }

@@ -314,6 +314,7 @@ impl Stand {
             path: String::new(),
             depth: 0,
             parent: None,
+            declared: None,
         };
         let mut broker = Broker::new(identity, leader(settings));
         records.iter().for_each(|record| broker.replay(record));

@@ -74,6 +74,33 @@ fn the_number_of_a_declared_instance_does_not_end_the_jobs_of_others() -> Tested
 }
 
 #[test]
+fn a_declared_instance_is_shut_down_by_its_name_only() -> Tested {
+    let instance = declared()?;
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    let runs = instance.submit_started(&["-q", "batch", "sleep", "1000"])?;
+    let listed = instance.ok(&["jobs", "--no-header", "-o", "{id.f58plain} {name}"])?;
+    let batch = listed.lines().find_map(|line| line.strip_suffix(" batch"));
+    let batch = batch.context("the instance is a job")?;
+    for path in [&["shutdown", batch], &["shutdown", "batch"]] {
+        let said = "eddy shutdown: it is the declared instance batch, in which others have jobs, and would begin \
+                    anew; `eddy shutdown --instance=batch` means it";
+        assert_eq!(instance.run(path)?.refusal()?, said);
+    }
+    let ran = instance.run(&["shutdown", "--instance=night"])?;
+    let said = "eddy shutdown: --instance: `night` given, there are batch, debug";
+    assert_eq!(ran.refusal()?, said);
+    assert_eq!(instance.row(&runs)?["state"], "RUN");
+    instance.ok(&["shutdown", "--instance=batch", "-m", "another kernel"])?;
+    assert_ne!(instance.code(&runs)?, 0, "as the help says");
+    assert_ne!(
+        instance.ok(&["jobs", "--no-header", "-o", "{name}", batch])?,
+        ""
+    );
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    instance.shut_down()
+}
+
+#[test]
 fn who_waits_for_a_declared_instance_is_told_what_that_is() -> Tested {
     let instance = declared()?;
     instance.ok(&["run", "-q", "batch", "true"])?;
@@ -86,7 +113,7 @@ fn who_waits_for_a_declared_instance_is_told_what_that_is() -> Tested {
         let waits = instance.begin(&[verb, &[batch]].concat())?;
         waits.complains(&format!(
             "eddy {name}: waiting for the end of job {batch}, the declared instance batch, which does not end by \
-             itself; `eddy shutdown batch` ends it"
+             itself; `eddy shutdown --instance=batch` ends it"
         ))?;
         waits.signal(Signal::TERM)?;
         waits.wait()?;

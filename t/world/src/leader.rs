@@ -136,6 +136,7 @@ pub fn identity(instance: &Instance) -> Identity {
         path: place.path.clone(),
         depth: place.depth,
         parent: instance.nested.as_ref().map(|nested| nested.parent.name()),
+        declared: place.name.clone(),
     }
 }
 

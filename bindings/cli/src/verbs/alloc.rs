@@ -306,6 +306,7 @@ async fn end(global: &Global, uri: &str) -> anyhow::Result<()> {
     let client = Client::connect(&uri.parse()?, global.options()).await?;
     let request = ShutdownRequest {
         note: "the shell of eddy alloc ended".to_owned(),
+        declared: None,
     };
     match client
         .call_once::<Shutdown>(&request, bytes::Bytes::new())

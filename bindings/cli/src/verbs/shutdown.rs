@@ -11,6 +11,7 @@ use eddy_wire::services::job::JobSet;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 
+use crate::declared;
 use crate::session::{Global, told};
 
 /// End an instance in order, with everything in it
@@ -20,6 +21,10 @@ use crate::session::{Global, told};
 /// good, and so does its job; what it leaves can still be read (`eddy --at PATH jobs -a`).
 ///
 /// In a shell of no instance a root is ended only if it is named: by --at or EDDY_URI.
+///
+/// One that the configuration declares has the jobs of others in it and is begun again at once: no path means it, only
+/// --instance does. To take no more work in it, stop its queues (eddy queue stop); to be rid of it, take it
+/// out of the configuration.
 ///
 /// Returns when the leader of a root has exited, or when the job of another is over. A leader whose disk is full
 /// ends when there is room for the record of it: the command says so and waits on.
@@ -32,6 +37,9 @@ pub struct Args {
     /// Why, one line
     #[arg(short = 'm', long, value_name = "TEXT")]
     message: Option<String>,
+    /// The declared instance of this name, with all jobs that run in it; its path alone does not mean it
+    #[arg(long, value_name = "NAME", conflicts_with = "path")]
+    instance: Option<String>,
     /// The instance, as a path such as 905/3 [default: the instance itself]
     #[arg(value_name = "PATH")]
     path: Option<String>,
@@ -51,8 +59,11 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     crate::session::block_on(async {
-        let client = global.connect_to(args.path.as_deref()).await?;
-        if args.path.is_none() && !global.names_instance()? {
+        let client = match &args.instance {
+            Some(name) => declared_of(global, name).await?,
+            None => global.connect_to(args.path.as_deref()).await?,
+        };
+        if args.path.is_none() && args.instance.is_none() && !global.names_instance()? {
             let uri = client.uri();
             anyhow::bail!(
                 "no instance is named, and the only one is {uri}; allowed is `eddy --at {uri} shutdown`, or EDDY_URI"
@@ -64,6 +75,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let over = job_of(global, &pong).await?;
         let request = ShutdownRequest {
             note: args.message.clone().unwrap_or_default(),
+            declared: args.instance.clone(),
         };
         match client
             .call_once::<Shutdown>(&request, bytes::Bytes::new())
@@ -87,6 +99,14 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         Ok(0)
     })
+}
+
+/// The declared instance of this name, in the instance that this command is for.
+async fn declared_of(global: &Global, name: &str) -> anyhow::Result<Client> {
+    let around = global.connect().await?;
+    let job = declared::job_of(&around, name).await?;
+    let job = job.ranges.first().map(|(job, _)| job.to_string());
+    global.connect_to(job.as_deref()).await
 }
 
 /// Waits for the exit of the leader, and says what that waits for itself.

@@ -78,6 +78,7 @@ fn identity() -> Identity {
         path: String::new(),
         depth: 0,
         parent: None,
+        declared: None,
     }
 }
 

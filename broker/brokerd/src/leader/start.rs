@@ -313,6 +313,7 @@ fn named(instance: &str, settings: &Settings, nested: Option<&Nested>) -> Identi
         path: settings.place.path.clone(),
         depth: settings.place.depth,
         parent: nested.map(|nested| nested.address.uri.clone()),
+        declared: settings.place.name.clone(),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::job::EventsLine;
+use super::job::{EventsLine, is_declared};
 use super::service;
 use crate::error::Refusal;
 use crate::id::{Epoch, JobId, Rank, Seq};
@@ -89,6 +89,9 @@ pub struct ShutdownRequest {
     /// Why, one line.
     #[serde(default)]
     pub note: String,
+    /// The name of the declared instance that is meant, in which others have jobs: without it none is ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<String>,
 }
 
 /// The longest reason for the end of an instance (limit `shutdown note`).
@@ -97,6 +100,26 @@ pub const NOTE_BYTES_MAX: usize = 1024;
 pub const SHUTDOWN: &str = "shutdown";
 
 impl ShutdownRequest {
+    /// Whether the instance is meant that was asked, which is declared under that name or under none. A declared
+    /// one looks like any by its path, and ends with the jobs of others in it.
+    ///
+    /// # Errors
+    /// It is not, with what means it.
+    pub fn is_meant(&self, declared: Option<&str>) -> Result<(), Refusal> {
+        match (declared, self.declared.as_deref()) {
+            (Some(name), Some(named)) if name == named => Ok(()),
+            (None, None) => Ok(()),
+            (Some(name), _) => Err(Refusal::invalid(format!(
+                "{}, and would begin anew; `eddy shutdown --instance={name}` means it",
+                is_declared(name)
+            ))),
+            (None, Some(named)) => Err(Refusal::invalid(format!(
+                "declared: `{}` given, this is not a declared instance",
+                named.escape_debug()
+            ))),
+        }
+    }
+
     /// What is recorded of it: who asked, and why.
     ///
     /// # Errors

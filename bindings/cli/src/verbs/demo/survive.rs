@@ -286,6 +286,7 @@ impl Sub {
         let mut over = EndFeed::of(&self.parent, JobSet::one(self.job))?;
         let request = ShutdownRequest {
             note: "the workflow is done".to_owned(),
+            declared: None,
         };
         let asked = self
             .client
