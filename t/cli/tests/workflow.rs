@@ -139,6 +139,36 @@ fn lines_are_taken_in_their_order() -> Tested {
 }
 
 #[test]
+fn a_line_that_there_is_no_room_for_is_taken_once_there_is() -> Tested {
+    let instance = Instance::start(&["--cores=1", "-S", "limits.waiting_jobs=2"])?;
+    instance.ok(&["submit", "--cc=1-2", "--urgency=hold", "true"])?;
+    let input: String = (0..5)
+        .map(|n| format!("{}\n", jobspec(&["true", &n.to_string()])))
+        .collect();
+    let submit = instance.eddy(&["job", "submit", "--lines"]);
+    let submit = Running::start_with_input(submit, input.as_bytes())?;
+    submit.complains("waiting for the instance to take more jobs: ")?;
+    instance.ok(&["cancel", "--all"])?;
+    let ids = submit.wait()?.ok()?;
+    let mut numbers = Vec::new();
+    for (at, id) in ids.lines().enumerate() {
+        let spec = instance.json(&["job", "info", id, "jobspec"])?;
+        assert_eq!(spec["tasks"][0]["command"][1], at.to_string());
+        numbers.push(instance.row(id)?["id"].as_u64());
+    }
+    assert!(numbers.len() == 5 && numbers.is_sorted(), "{numbers:?}");
+    // It is not borne for ever.
+    instance.ok(&["submit", "--cc=1-2", "--urgency=hold", "true"])?;
+    let submit = instance.eddy(&["--reconnect=100ms", "job", "submit", "--lines"]);
+    let ran = Running::start_with_input(submit, input.as_bytes())?.wait()?;
+    assert_eq!((ran.code, ran.out.as_str()), (1, "\n\n\n\n\n"));
+    let why = "eddy job submit: line 5: the instance has 2 jobs that are not over; the limit `waiting jobs` is 2";
+    assert_eq!(ran.err.lines().last(), Some(why));
+    instance.ok(&["cancel", "--all"])?;
+    instance.shut_down()
+}
+
+#[test]
 fn a_line_that_is_no_submission_is_named_and_holds_up_nobody() -> Tested {
     let instance = Instance::start(&["--cores=1"])?;
     let mut wrong = jobspec(&["true"]);
@@ -146,12 +176,12 @@ fn a_line_that_is_no_submission_is_named_and_holds_up_nobody() -> Tested {
     let mut wide = jobspec(&["true"]);
     wide["resources"][0]["count"] = json!(99);
     let good = jobspec(&["true"]);
-    let input = format!("{good}\n{wrong}\n{good}\n{wide}\n{good}\n");
+    let input = format!("{good}\n{wrong}\n{good}\n{wide}\n{good}\n\n");
     let submit = instance.eddy(&["job", "submit", "--lines"]);
     let ran = Running::start_with_input(submit, input.as_bytes())?.wait()?;
     assert_eq!(ran.code, 1);
     let ids: Vec<bool> = ran.out.lines().map(str::is_empty).collect();
-    assert_eq!(ids, [false, true, false, true, false]);
+    assert_eq!(ids, [false, true, false, true, false, true]);
     let mut said = ran.err.lines();
     let mut starts = |text| said.next().is_some_and(|line| line.starts_with(text));
     assert!(
@@ -160,6 +190,7 @@ fn a_line_that_is_no_submission_is_named_and_holds_up_nobody() -> Tested {
         ran.err
     );
     assert!(starts("eddy job submit: line 4: "), "{}", ran.err);
+    assert!(starts("eddy job submit: line 6: is blank; "), "{}", ran.err);
     assert!(said.next().is_none(), "{}", ran.err);
     instance.shut_down()
 }

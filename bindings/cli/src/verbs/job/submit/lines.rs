@@ -1,16 +1,19 @@
 //! Many jobspecs from a stream, a line each: what `eddy job submit --lines` does.
 //!
 //! So many are under way at a time, sent in the order of the lines; ids come back in it. Each has a key from
-//! the beginning, so that a submission whose answer was lost with a leader is not one more job.
+//! the beginning, so that a submission whose answer was lost with a leader is not one more job, nor one that is tried
+//! again since the instance was busy.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::pin::Pin;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use eddy_client::{Client, ClientError};
+use eddy_wire::error::Code;
 use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec};
 use eddy_wire::services::job::{Submit, SubmitRequest, Submitted};
 use serde_json::Value;
@@ -20,7 +23,7 @@ use tokio::sync::mpsc;
 use crate::ids::Spelling;
 use crate::output::{self, FAILED};
 use crate::request::{self, remark};
-use crate::session::Global;
+use crate::session::{Global, told as told_of};
 use crate::table::escaped;
 
 /// So many submissions are under way: a leader takes many in one commit, and a reader of the ids who is slow
@@ -35,12 +38,50 @@ const KEYS: &str = "jobspec, key, urgency";
 type Refused = String;
 type Answer = Pin<Box<dyn Future<Output = Result<Submitted, ClientError>>>>;
 
+/// The pause before a line is tried again that the instance was busy for.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+/// How long an instance is busy without a word.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+
 /// Where a line stands whose turn it is.
 enum Sent {
     /// It was no submission.
     Not(Refused),
-    /// It was sent.
-    Yes(Answer),
+    /// It was sent, as that.
+    Yes(SubmitRequest, Answer),
+}
+
+/// What became of a line.
+enum Came {
+    /// It is jobs.
+    Taken(Submitted),
+    /// It is none, and would not be one later.
+    Refused(Refused),
+    /// It may be one later.
+    Busy(SubmitRequest, Refused),
+}
+
+/// How long one busy instance is borne, whichever lines it turns away.
+struct Patience {
+    wait: Duration,
+    /// When it turned the first away since it took one.
+    since: Option<Instant>,
+}
+
+impl Patience {
+    /// Whether what is turned away now is to be tried again; says why it waits.
+    fn bears(&mut self, why: &str) -> bool {
+        let busy = self.since.get_or_insert_with(Instant::now).elapsed();
+        if busy > TOLD_AFTER {
+            told_of(&format!("the instance to take more jobs: {why}"));
+        }
+        busy < self.wait
+    }
+
+    /// Whether something is to be tried again: no line behind it is sent meanwhile, which might be taken before it.
+    fn waits(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() < self.wait)
+    }
 }
 
 /// Submits each line of a file, as `usual` but for what the line says; 1 where one was refused.
@@ -50,13 +91,25 @@ pub fn submit(global: &Global, file: &str, usual: &SubmitRequest) -> anyhow::Res
         let mut under_way: VecDeque<(u64, Sent)> = VecDeque::new();
         let (mut number, mut is_over, mut code) = (0, false, 0);
         let mut said = String::new();
+        let mut patience = Patience {
+            wait: global.reconnect,
+            since: None,
+        };
         while !(is_over && under_way.is_empty()) {
+            let has_room = under_way.len() < WINDOW && !patience.waits();
             tokio::select! {
                 biased;
-                (line, answer) = first(&mut under_way), if !under_way.is_empty() => {
-                    code = code.max(told(line, answer?)?);
-                }
-                line = lines.recv(), if !is_over && under_way.len() < WINDOW => {
+                (line, came) = first(&mut under_way), if !under_way.is_empty() => match came? {
+                    Came::Taken(submitted) => {
+                        patience.since = None;
+                        code = code.max(told(line, Ok(submitted))?);
+                    }
+                    Came::Busy(request, why) if patience.bears(&why) => {
+                        under_way.push_front((line, again(&client, request)));
+                    }
+                    Came::Busy(_, why) | Came::Refused(why) => code = code.max(told(line, Err(why))?),
+                },
+                line = lines.recv(), if !is_over && has_room => {
                     number += 1;
                     match line {
                         None => is_over = true,
@@ -119,30 +172,42 @@ fn sent(
         Err(why) => Sent::Not(why),
         Ok(request) => {
             // In the order of the lines: that is the order of equally urgent jobs, and the first of a key counts.
-            Sent::Yes(Box::pin(client.ask::<Submit>(&request)))
+            let answer = Box::pin(client.ask::<Submit>(&request));
+            Sent::Yes(request, answer)
         }
     }
 }
 
+/// Hands one in that was turned away, after a pause: under its key, so that it is not twice what it was once.
+fn again(client: &Client, request: SubmitRequest) -> Sent {
+    let (client, asked) = (client.clone(), request.clone());
+    let answer = async move {
+        tokio::time::sleep(BUSY_PAUSE).await;
+        client.ask::<Submit>(&asked).await
+    };
+    Sent::Yes(request, Box::pin(answer))
+}
+
 /// What became of the first; it stays the first if this is dropped.
-async fn first(
-    under_way: &mut VecDeque<(u64, Sent)>,
-) -> (u64, anyhow::Result<Result<Submitted, Refused>>) {
+async fn first(under_way: &mut VecDeque<(u64, Sent)>) -> (u64, anyhow::Result<Came>) {
     let Some((line, sent)) = under_way.front_mut() else {
         return std::future::pending().await;
     };
     let line = *line;
-    let answer = match sent {
-        Sent::Not(why) => Ok(Err(std::mem::take(why))),
-        Sent::Yes(answer) => match answer.await {
-            Ok(submitted) => Ok(Ok(submitted)),
-            Err(ClientError::Refused(refusal)) => Ok(Err(refusal.text)),
+    let came = match sent {
+        Sent::Not(why) => Ok(Came::Refused(std::mem::take(why))),
+        Sent::Yes(request, answer) => match answer.await {
+            Ok(submitted) => Ok(Came::Taken(submitted)),
+            Err(ClientError::Refused(refusal)) => Ok(match refusal.code {
+                Code::Busy => Came::Busy(request.clone(), refusal.text),
+                _ => Came::Refused(refusal.text),
+            }),
             // Of those behind it nothing is known either.
             Err(error) => Err(anyhow::Error::from(error).context(format!("line {line}"))),
         },
     };
     under_way.pop_front();
-    (line, answer)
+    (line, came)
 }
 
 /// Prints the id, or nothing in its place, so that ids are in the lines that asked for them.
@@ -168,8 +233,12 @@ fn asked(
     line: &str,
     (usual, said): (&SubmitRequest, &mut String),
 ) -> Result<SubmitRequest, Refused> {
+    if line.trim().is_empty() {
+        // Not passed over: the ids are in the lines that asked for them.
+        return Err("is blank; allowed is a jobspec, or an object with one".to_owned());
+    }
     let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(line)
-        .map_err(|error| format!("is no jobspec and no object with one: {error}"))?;
+        .map_err(|error| format!("is no jobspec and no object with one: {}", of_json(&error)))?;
     let mut request = SubmitRequest {
         key: uuid::Uuid::now_v7(),
         ..usual.clone()
@@ -193,6 +262,16 @@ fn asked(
         }
     }
     Ok(request)
+}
+
+/// What is wrong with JSON in a line, without the number of a line: it is in the first of its own.
+fn of_json(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match said.strip_suffix(&place) {
+        Some(what) => format!("{what} at its byte {}", error.column()),
+        None => said,
+    }
 }
 
 /// Reads a jobspec. What is to be remarked of many alike is said once.
@@ -256,7 +335,16 @@ mod tests {
     #[test]
     fn what_is_wrong_in_a_line_is_named() {
         let why = |line: &str| read(line).expect_err("refused");
-        assert!(why("").starts_with("is no jobspec and no object with one: "));
+        for blank in ["", " \n"] {
+            assert_eq!(
+                why(blank),
+                "is blank; allowed is a jobspec, or an object with one"
+            );
+        }
+        assert_eq!(
+            why("{\"jobspec\" 1}"),
+            "is no jobspec and no object with one: expected `:` at its byte 12"
+        );
         assert!(why("[1]").starts_with("is no jobspec and no object with one: "));
         assert_eq!(
             why(&format!(r#"{{"jobspec":{JOBSPEC},"kye":1}}"#)),
