@@ -306,3 +306,14 @@ fn a_tree_that_is_watched_is_drawn_as_instances_come_and_go() -> Tested {
     assert!(last.ends_with("\"children\":[]}"), "{last}");
     Ok(())
 }
+
+#[test]
+fn an_instance_that_is_left_by_its_allocation_answers_at_once() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    for _ in 0..3 {
+        let job = instance.ok(&["alloc", "-n1", "--bg"])?;
+        instance.ok(&["--reconnect=0s", "--at", &job, "ping"])?;
+        instance.ok(&["shutdown", &job])?;
+    }
+    instance.shut_down()
+}

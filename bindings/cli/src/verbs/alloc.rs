@@ -10,7 +10,7 @@ use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
-use eddy_wire::services::instance::{Shutdown, ShutdownRequest};
+use eddy_wire::services::instance::{Ping, PingRequest, Shutdown, ShutdownRequest};
 use eddy_wire::services::job::{JobEnd, JobSet};
 use tokio::process::{Child, Command};
 
@@ -160,35 +160,48 @@ async fn serving(
 ) -> anyhow::Result<Result<ChildRow, u8>> {
     let job = how.job;
     let mut ends = EndFeed::of(client, JobSet::one(job))?;
+    tokio::select! {
+        row = served(global, client, job) => Ok(Ok(row?)),
+        end = ends.next() => bail!("{}", early(job, end?.and_then(|ends| ends.into_iter().next()).as_ref())),
+        signal = watches.next() => {
+            drop(ends);
+            Ok(Err(given_up(client.uri(), global.options(), how, signal).await))
+        }
+    }
+}
+
+/// The row of the job once its instance answers.
+async fn served(global: &Global, client: &Client, job: JobId) -> anyhow::Result<ChildRow> {
     let request = ChildrenRequest {
         job: Some(job),
         follow: true,
         ..ChildrenRequest::default()
     };
+    let takes = |row: &ChildRow| row.job == job && row.stage == Stage::Serving && row.uri.is_some();
     let mut rows = client.feed::<Children>(&request)?;
     loop {
-        tokio::select! {
-            part = rows.next() => match part {
-                Some(Ok((part, _))) => {
-                    let row = part.into_iter().find(|row| row.job == job);
-                    let takes = |row: &ChildRow| row.stage == Stage::Serving && row.uri.is_some();
-                    if let Some(row) = row.filter(takes) {
-                        return Ok(Ok(row));
-                    }
+        match rows.next().await {
+            Some(Ok((part, _))) => {
+                if let Some(row) = part.into_iter().find(takes) {
+                    answers(global, &row).await?;
+                    return Ok(row);
                 }
-                Some(Err(error)) if !may_come(&error) => return Err(error.into()),
-                _ => {
-                    tokio::time::sleep(AGAIN).await;
-                    rows = client.feed::<Children>(&request)?;
-                }
-            },
-            end = ends.next() => bail!("{}", early(job, end?.and_then(|ends| ends.into_iter().next()).as_ref())),
-            signal = watches.next() => {
-                drop((rows, ends));
-                return Ok(Err(given_up(client.uri(), global.options(), how, signal).await));
+            }
+            Some(Err(error)) if !may_come(&error) => return Err(error.into()),
+            _ => {
+                tokio::time::sleep(AGAIN).await;
+                rows = client.feed::<Children>(&request)?;
             }
         }
     }
+}
+
+/// Waits until the instance answers: its parent knows it from its hello on, before it has a socket.
+async fn answers(global: &Global, row: &ChildRow) -> anyhow::Result<()> {
+    let uri = row.uri.as_deref().unwrap_or_default().parse()?;
+    let instance = Client::connect(&uri, global.options()).await?;
+    instance.call::<Ping>(&PingRequest::default()).await?;
+    Ok(())
 }
 
 /// Whether rows may come when asked again: the instance that has the job
