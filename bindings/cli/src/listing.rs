@@ -12,7 +12,7 @@ use eddy_client::{Client, ClientError};
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::queue::UNNAMED;
 use eddy_wire::services::account::List as Accounts;
-use eddy_wire::services::job::{Detail, JobRow, JobSet, List, ListRequest, Over};
+use eddy_wire::services::job::{Detail, Ended, JobEnd, JobRow, JobSet, List, ListRequest, Over};
 use eddy_wire::services::queue::List as Queues;
 use eddy_wire::time::Time;
 use serde_json::{Map, Value, json};
@@ -336,6 +336,39 @@ pub fn has_standing(row: &JobRow) -> bool {
     row.state == JobState::Run && row.t_unended.is_none()
 }
 
+/// The exception that ended a job, as Flux has it in JSON.
+fn exception(ended: Option<&Ended>) -> Value {
+    match ended {
+        Some(ended) => json!({
+            "occurred": true,
+            "severity": ended.severity,
+            "type": ended.kind,
+            "note": ended.note,
+        }),
+        None => json!({"occurred": false}),
+    }
+}
+
+/// How a job ended as `--json` shows it, with the exception as in its row.
+pub fn end_to_json(end: &JobEnd) -> Value {
+    let ended = end.exception.as_deref().map(|said| {
+        // A type has no blanks, so this is the first colon before one.
+        let (kind, note) = said.split_once(": ").unwrap_or((said, ""));
+        Ended {
+            kind: kind.to_owned(),
+            // No other ends a job.
+            severity: 0,
+            note: note.to_owned(),
+        }
+    });
+    json!({
+        "id": end.id,
+        "result": end.result,
+        "returncode": end.returncode,
+        "exception": exception(ended.as_ref()),
+    })
+}
+
 /// A row as `--json` shows it: the fields of eddy-jobs(1).
 pub fn to_json(row: &JobRow, users: &Users) -> Value {
     let Value::Object(fields) = serde_json::to_value(row).expect("a row is JSON") else {
@@ -360,16 +393,7 @@ pub fn to_json(row: &JobRow, users: &Users) -> Value {
         }
     }
     // Those that a row leaves out where there is none are in every object.
-    let exception = match &row.exception {
-        Some(ended) => json!({
-            "occurred": true,
-            "severity": ended.severity,
-            "type": ended.kind,
-            "note": ended.note,
-        }),
-        None => json!({"occurred": false}),
-    };
-    object.insert("exception".to_owned(), exception);
+    object.insert("exception".to_owned(), exception(row.exception.as_ref()));
     object.insert("dependencies".to_owned(), json!(row.dependencies));
     object.insert("key".to_owned(), json!(row.key));
     object.insert("cwd".to_owned(), json!(row.cwd));

@@ -219,6 +219,17 @@ fn a_row_says_what_ended_a_job_what_it_waits_for_its_key_and_where_it_runs() -> 
     instance.event(&second, "clean")?;
     let ended = json!({"occurred": true, "severity": 0, "type": "cancel", "note": "enough"});
     assert_eq!(instance.row(&first)?["exception"], ended);
+    // However it is asked for.
+    for verb in [&["wait", "--json"][..], &["job", "status", "--json"]] {
+        let ends: Value = serde_json::from_str(&instance.run(&[verb, &[&first]].concat())?.out)?;
+        assert_eq!(ends[0]["exception"], ended);
+    }
+    let well = instance.submit(&["--urgency=31", "true"])?;
+    let ends = instance.json(&["wait", "--json", &well])?;
+    let none = json!({"occurred": false});
+    let end =
+        json!({"id": ends[0]["id"], "result": "COMPLETED", "returncode": 0, "exception": none});
+    assert_eq!(ends, json!([end]));
     assert_eq!(instance.row(&second)?["exception"]["type"], "dependency");
     // As it was, also where it is read from the journal by another leader.
     instance.kill_leader()?;

@@ -14,7 +14,7 @@ use eddy_wire::services::job::{JobEnd, JobRow, JobSet, List, ListRequest};
 use crate::attach::exit_code;
 use crate::declared::{left_out, several, unending};
 use crate::ids;
-use crate::listing::{Filter, Question};
+use crate::listing::{Filter, Question, end_to_json};
 use crate::output;
 use crate::request;
 use crate::session::Global;
@@ -38,7 +38,7 @@ pub struct Args {
     /// The jobs of this set, also those that are over
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
     job_set: Option<String>,
-    /// One array of objects when all are over: id, result, returncode and, if there was one, exception
+    /// One array of objects when all are over: id, result, returncode, exception (as in eddy jobs --json)
     #[arg(long)]
     json: bool,
     /// Jobs: f2JL, 1000, lists and ranges (f5-f9), copies (f5_all, f5_3), of an instance 905/f5
@@ -106,7 +106,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
 fn told(args: &Args, mut ends: Vec<JobEnd>) -> anyhow::Result<u8> {
     if args.json {
         ends.sort_by_key(|end| end.id);
-        output::json(&ends)?;
+        output::json(&ends.iter().map(end_to_json).collect::<Vec<_>>())?;
     }
     Ok(ends.iter().map(exit_code).max().unwrap_or(0))
 }

@@ -4,6 +4,7 @@ use eddy_client::EndFeed;
 
 use crate::attach::exit_code;
 use crate::declared::{left_out, several, unending};
+use crate::listing::end_to_json;
 use crate::session::Global;
 use crate::{ids, output};
 
@@ -13,7 +14,7 @@ pub struct Args {
     /// Say how each ended, on standard error
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// One array of objects: id, result, returncode and, if there was one, exception
+    /// One array of objects: id, result, returncode, exception (as in eddy jobs --json)
     #[arg(short = 'j', long)]
     json: bool,
     /// Jobs: f2JL, 1000, lists and ranges, copies (f5_all, f5_3), of an instance 905/f5
@@ -35,7 +36,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         ends.sort_by_key(|end| end.id);
         if args.json {
-            output::json(&ends)?;
+            output::json(&ends.iter().map(end_to_json).collect::<Vec<_>>())?;
         }
         if args.verbose {
             for end in &ends {

@@ -6,6 +6,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::services::job::{Collect, CollectRequest, JobEnd};
 
 use crate::attach::exit_code;
+use crate::listing::end_to_json;
 use crate::session::Global;
 use crate::{ids, output};
 
@@ -25,7 +26,7 @@ pub struct Args {
     /// Say also which jobs ended well
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// One object: id, result, returncode and, if there was one, exception; null if there is nothing to wait
+    /// One object: id, result, returncode, exception (as in eddy jobs --json); null if there is nothing to wait
     /// for; with --all an array of them
     #[arg(long)]
     json: bool,
@@ -43,7 +44,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         let end = collect(&client, id).await?;
         if args.json {
-            output::json(&end)?;
+            output::json(&end.as_ref().map(end_to_json))?;
         }
         let Some(end) = end else {
             eprintln!("eddy job wait: no job is there to be waited for");
@@ -63,7 +64,7 @@ async fn all(client: &Client, args: &Args) -> anyhow::Result<u8> {
         ends.push(end);
     }
     if args.json {
-        output::json(&ends)?;
+        output::json(&ends.iter().map(end_to_json).collect::<Vec<_>>())?;
     }
     Ok(highest)
 }
