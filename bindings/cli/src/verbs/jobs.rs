@@ -114,7 +114,8 @@ const PASSED: Duration = Duration::from_secs(1);
 
 const FIELDS: &str = "Fields of --json, null where there is none:
   id           number of the job
-  f58          the same as text, f2JL
+  f58          the same as text, in ASCII: f2JL. What is printed for people begins with ƒ where the locale has it, as
+               in Flux (id.f58 and id.f58plain of -o); commands take either
   name         its name
   userid       user id of its submitter
   user         name of its submitter
