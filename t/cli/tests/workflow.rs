@@ -312,3 +312,14 @@ fn what_an_earlier_attempt_wrote_is_shown_and_may_be_in_a_file_of_its_own() -> T
     instance.ok(&["cancel", &named])?;
     instance.shut_down()
 }
+
+#[test]
+fn keys_come_by_the_number() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let keys = instance.ok(&["job", "key", "-n", "50"])?;
+    let different: BTreeSet<&str> = keys.lines().collect();
+    assert_eq!(different.len(), 50);
+    let ran = instance.run(&["job", "key", "-n", "0"])?;
+    assert!(ran.refusal()?.contains("allowed are 1 to "), "{}", ran.err);
+    instance.shut_down()
+}

@@ -62,6 +62,6 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         Verb::Last(args) => last::run(global, &args),
         Verb::Requeue(args) => requeue::run(global, &args),
         Verb::Submit(args) => submit::run(global, &args),
-        Verb::Key(key::Args {}) => key::run(),
+        Verb::Key(args) => key::run(&args),
     }
 }
