@@ -72,5 +72,10 @@ impl Sight {
 
 /// What is said of a number that nobody has, or nobody of whom the sender may know.
 pub(crate) fn no_job(id: JobId) -> Refusal {
-    Refusal::not_found(format!("id: there is no job {}", id.f58_ascii()))
+    Refusal::not_found(format!("id: {}", there_is_none(id)))
+}
+
+/// The same as words, in both spellings that people type: who gave one looks for it in the answer.
+pub(crate) fn there_is_none(id: JobId) -> String {
+    format!("there is no job {} ({id})", id.f58_ascii())
 }

@@ -17,6 +17,7 @@ use super::veil::Veil;
 use super::{Asked, View};
 use crate::callers::Callers;
 use crate::jobs::Jobs;
+use crate::sight::there_is_none;
 use crate::{named, row};
 
 /// Most jobs one call may wait for.
@@ -221,7 +222,7 @@ impl Waiters {
                 let missing = now.without(&found);
                 let first = missing.ranges.first();
                 first.map(|(first, _)| {
-                    Refusal::not_found(format!("jobs: there is no job {}", first.f58_ascii()))
+                    Refusal::not_found(format!("jobs: {}", there_is_none(*first)))
                 })
             }
             Answer::Failed(why) => Some(Refusal::new(Code::Busy, why.clone())),

@@ -323,3 +323,19 @@ fn keys_come_by_the_number() -> Tested {
     assert!(ran.refusal()?.contains("allowed are 1 to "), "{}", ran.err);
     instance.shut_down()
 }
+
+#[test]
+fn a_job_that_is_not_there_is_named_as_it_was_given() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    for (verb, field) in [
+        (&["wait"][..], "jobs"),
+        (&["job", "attach"], "id"),
+        (&["job", "status"], "jobs"),
+    ] {
+        let ran = instance.run(&[verb, &["99999999"]].concat())?;
+        let name = verb.join(" ");
+        let said = format!("eddy {name}: {field}: there is no job f9qXWv (99999999)");
+        assert_eq!(ran.refusal()?, said);
+    }
+    instance.shut_down()
+}
