@@ -401,7 +401,7 @@ impl<'a> Attached<'a> {
                 if let Some(exception) = exception(line)
                     && self.seen.is_fresh_exception()
                 {
-                    let text = said(&self.how, &exception);
+                    let text = said(&self.how, self.attempt, &exception);
                     eprintln!("eddy {}: {text}", self.how.verb);
                 }
             }
@@ -498,7 +498,7 @@ pub fn exception(line: &EventsLine) -> Option<Exception> {
     serde_json::from_str(line.context.as_ref()?.get()).ok()
 }
 
-fn said(how: &How, exception: &Exception) -> String {
+fn said(how: &How, attempt: Attempt, exception: &Exception) -> String {
     let Exception {
         kind,
         severity,
@@ -506,9 +506,14 @@ fn said(how: &How, exception: &Exception) -> String {
         ..
     } = exception;
     let job = ids::show(how.job);
+    // Of most jobs there is only the first.
+    let of = match attempt.0 {
+        0 | 1 => String::new(),
+        later => format!(", attempt {later}"),
+    };
     output::one_line(&match (how.verb, kind.as_str()) {
         ("alloc", "timeout") => format!("instance {job} is ended: {note}"),
-        _ => format!("job {job}: exception type={kind} severity={severity} {note}"),
+        _ => format!("job {job}{of}: exception type={kind} severity={severity} {note}"),
     })
 }
 

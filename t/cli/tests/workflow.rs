@@ -339,3 +339,17 @@ fn a_job_that_is_not_there_is_named_as_it_was_given() -> Tested {
     }
     instance.shut_down()
 }
+
+#[test]
+fn the_attempt_of_an_exception_is_named_behind_the_first() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let job = instance.submit_started(&["sleep", "1000"])?;
+    instance.ok(&["job", "requeue", &job])?;
+    instance.ok(&["job", "wait-event", "--quiet", "--count=2", &job, "start"])?;
+    instance.ok(&["cancel", "-m", "enough", &job])?;
+    instance.event(&job, "clean")?;
+    let ran = instance.run(&["job", "attach", &job])?;
+    let said = format!("job {job}, attempt 2: exception type=cancel severity=0 enough");
+    assert!(ran.err.contains(&said), "{}", ran.err);
+    instance.shut_down()
+}
