@@ -344,11 +344,12 @@ impl Leader {
                 }
             }
             Committed::DiskFull { dir, free, waiting } => {
-                let dir = dir.display();
+                // Without numbers: it is told for as long as that lasts, and they are of its beginning.
                 let text = format!(
-                    "no space left on the disk of {dir}: {free} bytes free, {waiting} records wait"
+                    "no space left on the disk of {}; records wait until there is room",
+                    dir.display()
                 );
-                tracing::error!("{text}");
+                tracing::error!(free, waiting, "{text}");
                 self.handle(Arrival::Disk(Disk::Full(text)));
             }
             Committed::SpaceBack { free } => {
