@@ -4,11 +4,12 @@
 //! several requests, because the conditions of one request hold together while
 //! `-f running,failed` means either.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use anyhow::bail;
 use eddy_client::owners::owners;
 use eddy_client::{Client, ClientError};
+use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::queue::UNNAMED;
 use eddy_wire::services::account::List as Accounts;
@@ -176,36 +177,24 @@ impl Question {
         client: &Client,
         mut each: impl FnMut(JobRow) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let mut left = match self.limit {
-            0 => u64::MAX,
-            limit => limit.into(),
-        };
-        // One that ends between two of the requests is in the answers to both.
-        let mut seen = BTreeSet::new();
-        for request in self.requests() {
-            let mut page = Some(request);
-            while let Some(mut request) = page.take().filter(|_| left > 0) {
-                // Those that are named may be of several instances.
-                let is_over = request.states == [JobState::Inactive] && request.jobs.is_empty();
-                if is_over {
-                    request.limit = u32::try_from(left).map_or(PAGE, |left| left.min(PAGE));
-                }
-                let asked = request.limit as usize;
-                let mut rows = rows_of_all(client, request.clone()).await?;
-                let last = rows
-                    .last()
-                    .and_then(|last| Some((last.t_inactive?, last.id)));
-                if let Some((t, id)) = last.filter(|_| is_over && rows.len() >= asked) {
-                    request.behind = Some(Over { t, id });
-                    page = Some(request);
-                }
-                rows.retain(|row| seen.insert(row.id));
-                rows.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-                left -= rows.len() as u64;
-                rows.into_iter().try_for_each(&mut each)?;
-            }
+        let mut pages = self.pages(client);
+        while let Some(rows) = pages.next().await? {
+            rows.into_iter().try_for_each(&mut each)?;
         }
         Ok(())
+    }
+
+    /// The same by pages: all that are not over, then so many at a time that are.
+    pub fn pages<'a>(&self, client: &'a Client) -> Pages<'a> {
+        Pages {
+            client,
+            left: match self.limit {
+                0 => u64::MAX,
+                limit => limit.into(),
+            },
+            seen: BTreeSet::new(),
+            requests: self.requests().into(),
+        }
     }
 
     /// What it names that nothing here has, of its set, queue and account; asked where it has no rows, since
@@ -270,6 +259,46 @@ impl Question {
         })
         .await?;
         Ok(rows)
+    }
+}
+
+/// The rows of a listing as they are asked for; it keeps none.
+pub struct Pages<'a> {
+    client: &'a Client,
+    left: u64,
+    /// One that ends between two of the requests is in the answers to both; of those that are over none is in two
+    /// pages, and they may be very many.
+    seen: BTreeSet<JobId>,
+    requests: VecDeque<ListRequest>,
+}
+
+impl Pages<'_> {
+    /// The next rows, in the order of the listing; none when all were told.
+    pub async fn next(&mut self) -> anyhow::Result<Option<Vec<JobRow>>> {
+        let Some(mut request) = self.requests.pop_front().filter(|_| self.left > 0) else {
+            return Ok(None);
+        };
+        // Those that are named may be of several instances.
+        let is_over = request.states == [JobState::Inactive] && request.jobs.is_empty();
+        if is_over {
+            request.limit = u32::try_from(self.left).map_or(PAGE, |left| left.min(PAGE));
+        }
+        let asked = request.limit as usize;
+        let mut rows = rows_of_all(self.client, request.clone()).await?;
+        let last = rows
+            .last()
+            .and_then(|last| Some((last.t_inactive?, last.id)));
+        if let Some((t, id)) = last.filter(|_| is_over && rows.len() >= asked) {
+            request.behind = Some(Over { t, id });
+            self.requests.push_front(request);
+        }
+        rows.retain(|row| match is_over {
+            true => !self.seen.contains(&row.id),
+            false => self.seen.insert(row.id),
+        });
+        rows.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= rows.len() as u64;
+        Ok(Some(rows))
     }
 }
 

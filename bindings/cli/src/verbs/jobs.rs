@@ -1,6 +1,7 @@
 //! `eddy jobs`: list jobs.
 
 mod recursive;
+mod streamed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::field::{Format, Scene};
 use crate::ids::{self, Spelling};
-use crate::listing::{Filter, Question, to_json};
+use crate::listing::{Filter, Question};
 use crate::names::Users;
 use crate::number::{ANY, number};
 use crate::session::Global;
@@ -169,6 +170,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let question = question(args, ids, &users)?;
     let format = Format::parse(&args.format)?;
+    if args.json && !args.stats {
+        return streamed::run(global, &question, (ids, &users));
+    }
     global.session_again(async |client| {
         let mut rows = question.rows(&client).await?;
         if rows.is_empty()
@@ -182,7 +186,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             let more = more(&question, &client).await?;
             eprintln!("eddy jobs: {SHOWN} jobs are shown and {more} more are not: -c 0 shows all");
         }
-        let code = known(&client, ids, &rows).await?;
+        let listed = rows.iter().map(|row| row.id).collect();
+        let code = known(&client, ids, &listed).await?;
         if args.stats {
             tell_stats(args, &rows)?;
             return Ok(match rows.iter().any(is_to_come) {
@@ -191,15 +196,6 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             });
         }
         let children = children_and_passed(&client, &rows).await?;
-        if args.json {
-            let object = |row| {
-                let mut object = to_json(row, &users);
-                object["instance"] = children.get(&row.id).map_or(Value::Null, instance);
-                object
-            };
-            output::json(&rows.iter().map(object).collect::<Vec<Value>>())?;
-            return Ok(code);
-        }
         let scene = Scene {
             users: users.clone(),
             now: when::now(),
@@ -238,8 +234,7 @@ async fn more(question: &Question, client: &Client) -> anyhow::Result<String> {
 
 /// Says which of the jobs that were named one by one there are not, and gives
 /// the exit code. One that other options leave out of the listing is known.
-async fn known(client: &Client, texts: &[String], rows: &[JobRow]) -> anyhow::Result<u8> {
-    let listed: BTreeSet<JobId> = rows.iter().map(|row| row.id).collect();
+async fn known(client: &Client, texts: &[String], listed: &BTreeSet<JobId>) -> anyhow::Result<u8> {
     let mut missing = ids::singles(texts);
     missing.retain(|(_, job)| !listed.contains(job));
     if missing.is_empty() {
@@ -272,17 +267,17 @@ async fn children(client: &Client) -> anyhow::Result<BTreeMap<JobId, ChildRow>> 
     }
 }
 
-/// The instances that are over, the first of them: each is asked about alone, of what is left of it.
+/// The instances that are over, so many of them: each is asked about alone, of what is left of it.
 /// What a queue instance that is not reached would tell is named on standard error: nobody takes it for no instance.
 async fn over(
     client: &Client,
     rows: &[JobRow],
-    all: &mut BTreeMap<JobId, ChildRow>,
+    (all, most): (&mut BTreeMap<JobId, ChildRow>, usize),
 ) -> anyhow::Result<()> {
     let is_over = |row: &&JobRow| row.is_instance && row.state == JobState::Inactive;
     let over = rows.iter().filter(is_over);
     let mut untold: BTreeMap<String, usize> = BTreeMap::new();
-    for row in over.take(OVER_MAX) {
+    for row in over.take(most) {
         let request = ChildrenRequest {
             job: Some(row.id),
             ..ChildrenRequest::default()
@@ -316,7 +311,7 @@ async fn children_and_passed(
     rows: &[JobRow],
 ) -> anyhow::Result<BTreeMap<JobId, ChildRow>> {
     let mut all = children(client).await?;
-    over(client, rows, &mut all).await?;
+    over(client, rows, (&mut all, OVER_MAX)).await?;
     let runs = |row: &&JobRow| row.state == JobState::Run && !row.queue.is_empty();
     let queues: BTreeSet<&str> = rows
         .iter()

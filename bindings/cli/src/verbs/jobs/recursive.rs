@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::{Args, SHOWN, children, instance, is_to_come, over, question, tell_stats};
+use super::{Args, OVER_MAX, SHOWN, children, instance, is_to_come, over, question, tell_stats};
 use crate::field::{Format, Scene};
 use crate::hints::with_path;
 use crate::ids::Spelling;
@@ -301,7 +301,7 @@ async fn part(path: String, branch: &Branch, question: &Question) -> Part {
             false => None,
         };
         let mut all = children(&client).await?;
-        over(&client, &rows, &mut all).await?;
+        over(&client, &rows, (&mut all, OVER_MAX)).await?;
         anyhow::Ok((rows, all, unknown))
     });
     match asked.await {
