@@ -17,10 +17,11 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use eddy_sched::{Grade, Grades};
 use eddy_wire::account::{self, Book, Key, Limits as Given, Name, Party, STANDBY};
 use eddy_wire::event::{Final, Kind, Record, Submit};
 use eddy_wire::held::{Fate, Held, Stay};
-use eddy_wire::id::JobId;
+use eddy_wire::id::{JobId, Seq};
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::queue::Rules;
@@ -32,6 +33,7 @@ use serde_json::{Map, Value};
 
 use crate::jobs::Jobs;
 use crate::live::Change;
+use crate::sched::{Obeyed, is_policy};
 use crate::settings::{Qos, Queue, Settings};
 pub(crate) use bound::{Alone, Bound, Taken};
 use check::{Question, is_beyond};
@@ -205,6 +207,9 @@ pub(crate) struct Limits {
     counts: OnceCell<Counts>,
     days: Days,
     kept: Kept,
+    obeyed: Obeyed,
+    /// By which those who wait are let through, as it is obeyed.
+    grades: Grades,
     shut: Shut,
     jobs: Jobs<Seen>,
     shapes: Shapes,
@@ -215,7 +220,11 @@ pub(crate) struct Limits {
 impl Limits {
     /// Those of the configuration.
     pub fn new(settings: &Settings) -> Limits {
-        let mut limits = Limits::default();
+        let mut limits = Limits {
+            obeyed: Obeyed::new(&settings.policy),
+            ..Limits::default()
+        };
+        limits.graded();
         limits.configured(&settings.qos, &settings.queues);
         limits
     }
@@ -249,11 +258,7 @@ impl Limits {
                 self.shapes = Shapes::of(set);
                 self.recount();
             }
-            (Kind::Memo(memo), _) => {
-                if let Some(change) = Change::told(memo) {
-                    self.configured(&change.live.qos, &change.live.queues);
-                }
-            }
+            (Kind::Memo(memo), _) => self.remarked(record.seq, memo),
             (Kind::Queue(_) | Kind::Reservation(_), _) => {
                 self.shut.apply(record);
                 self.forget_kept();
@@ -268,6 +273,30 @@ impl Limits {
             (kind, Some(id)) => self.moved(t, id, kind),
             (_, None) => {}
         }
+    }
+
+    /// It may be that the configuration is another, or the policy.
+    fn remarked(&mut self, seq: Seq, memo: &Map<String, Value>) {
+        if let Some(change) = Change::told(memo) {
+            self.obeyed.configured(&change.by, change.live.policy());
+            self.graded();
+            self.configured(&change.live.qos, &change.live.queues);
+        } else if is_policy(memo) {
+            self.obeyed.apply(seq, memo);
+            self.graded();
+        }
+    }
+
+    /// Those who wait may have another order.
+    fn graded(&mut self) {
+        self.grades = Grades::new(&self.obeyed.policy());
+        self.forget_kept();
+    }
+
+    /// Where a job of that party is in the order of the policy.
+    fn grade(&self, party: &Party, spec: &Spec) -> Grade {
+        let queue = spec.jobspec.attributes.system.queue.as_deref();
+        self.grades.of(party, queue)
     }
 
     fn submitted(&mut self, id: JobId, submit: &Submit) {

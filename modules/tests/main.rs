@@ -12,6 +12,7 @@ mod late;
 mod limit;
 mod limits;
 mod limits_nodes;
+mod limits_order;
 mod lookups;
 mod many;
 mod nest;

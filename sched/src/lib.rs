@@ -12,6 +12,7 @@
 //! - `planner`: deltas in, verdicts out; who holds what, proposed or recorded.
 //! - `lines`, `calendar`: one planner for each part of the nodes that is set aside or reserved.
 //! - `turns`: whose turn it is, by the policy's order.
+//! - `grade`: what of that order stays the same while a job waits.
 //! - `table`: accounts that take turns, where the policy is such; `accounts`: what each holds and
 //!   how much more may be started.
 //! - `occupancy`: the nodes over time, what is held until when and what is promised.
@@ -69,6 +70,8 @@ mod occupancy;
 
 mod turns;
 
+mod grade;
+
 mod table;
 
 mod accounts;
@@ -97,6 +100,7 @@ mod feasible;
 
 pub use cleanup::cleanup;
 pub use feasible::{Capacity, feasible};
+pub use grade::{Grade, Grades};
 pub use lines::Lines;
 pub use planner::Planner;
 pub use together::together;

@@ -102,7 +102,7 @@ impl PartialOrd for Turn {
 
 /// A number that rises as the value does, for every value there is.
 #[inline]
-fn rising(value: f64) -> i64 {
+pub(crate) fn rising(value: f64) -> i64 {
     // 0 and -0 are one value.
     let bits = (value + 0.0).to_bits().cast_signed();
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
@@ -442,13 +442,7 @@ impl Turns {
             "user" => factors::user(Some(want.place.factor())),
             "queue" => self.queue_of(want),
             "urgency" => f64::from(want.urgency),
-            "class" => {
-                let placement = &self.policy.placement;
-                let named = want.owner.class.as_ref().map(Name::as_str);
-                let named = named.unwrap_or(&placement.default_class);
-                let class = placement.classes.get(named);
-                class.map_or(0.0, |class| class.priority as f64)
-            }
+            "class" => factors::class(&self.policy, want.owner.class.as_ref().map(Name::as_str)),
             "nodes" => nodes,
             "cores" => cores,
             "gpus" => f64::from(request.gpus_per_slot) * f64::from(request.slots),
@@ -465,9 +459,7 @@ impl Turns {
 
     /// The priority of the queue of a job.
     fn queue_of(&self, want: &Want) -> f64 {
-        let queue = want.owner.queue.as_deref().unwrap_or_default();
-        let queues = &self.policy.priority.factors.queues;
-        queues.get(queue).copied().unwrap_or(0.0)
+        factors::queue(&self.policy, want.owner.queue.as_deref())
     }
 
     /// What each account has used, as of now; who is in none is one by himself.

@@ -7,6 +7,7 @@ use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use eddy_sched::Grade;
 use eddy_wire::account::{Excess, NOBODY, Party};
 use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
@@ -24,23 +25,32 @@ const LOOKED_AT: usize = 16;
 /// So many give their places up at a time; their records bring more.
 const YIELDS_MAX: usize = 64;
 
-/// In which order those whom a limit keeps back are let through: the most urgent, then the first submitted.
+/// In which order those whom a limit keeps back are let through: the most urgent, then by QoS, class and queue as the
+/// policy has it, then the first submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     urgency: Reverse<u8>,
+    grade: Grade,
     pub job: JobId,
 }
 
 impl Turn {
-    pub fn of(job: JobId, urgency: u8) -> Turn {
+    fn of(job: JobId, urgency: u8, grade: Grade) -> Turn {
+        let urgency = Reverse(urgency);
         Turn {
-            urgency: Reverse(urgency),
+            urgency,
+            grade,
             job,
         }
     }
 
     pub fn urgency(self) -> u8 {
         self.urgency.0
+    }
+
+    /// Whether it goes before another by more than having come first.
+    fn outranks(self, other: Turn) -> bool {
+        (self.urgency, self.grade) < (other.urgency, other.grade)
     }
 }
 
@@ -55,11 +65,10 @@ enum Stand {
     Aside,
 }
 
-/// Who is to be let through, and how urgent that is.
+/// Who is to be let through, and in which turn.
 #[derive(Clone, Copy)]
 struct Asking<'a> {
-    job: JobId,
-    urgency: u8,
+    turn: Turn,
     who: (u32, &'a Party, &'a Spec),
 }
 
@@ -72,8 +81,8 @@ pub(super) struct Kept {
 }
 
 impl Seen {
-    /// As what it waits, and its turn, if it does. What instances began or were passed is theirs to order.
-    fn stands(&self, id: JobId, shut: &Shut) -> Option<(Stand, Turn)> {
+    /// As what it waits, if it does. What instances began or were passed is theirs to order.
+    fn stands(&self, shut: &Shut) -> Option<Stand> {
         let Stage {
             state,
             urgency,
@@ -89,7 +98,7 @@ impl Seen {
             JobState::Sched => Stand::Placed,
             _ => return None,
         };
-        waits.then(|| (stand, Turn::of(id, urgency)))
+        waits.then_some(stand)
     }
 }
 
@@ -110,11 +119,16 @@ impl Limits {
 
     fn add_kept(&self, kept: &mut Lines, id: JobId, step: Step) {
         let seen = self.jobs.get(&id);
-        let stands = seen.and_then(|seen| Some((seen, seen.stands(id, &self.shut)?)));
-        let Some((seen, (stand, turn))) = stands else {
+        let stands = seen.and_then(|seen| Some((seen, seen.stands(&self.shut)?)));
+        let Some((seen, stand)) = stands else {
             return;
         };
-        for whose in self.bound_by(&seen.party, seen.user, &seen.spec) {
+        let all = self.bound_by(&seen.party, seen.user, &seen.spec);
+        if all.is_empty() {
+            return;
+        }
+        let turn = self.turn_of(id, seen.stage.urgency, (&seen.party, &seen.spec));
+        for whose in all {
             let of = (whose, stand);
             match step {
                 Step::More => drop(kept.entry(of).or_default().insert(turn)),
@@ -145,6 +159,19 @@ impl Limits {
         line.into_iter().flatten().copied()
     }
 
+    /// The turn of a job that is as urgent as that.
+    pub fn turn(&self, id: JobId, urgency: u8) -> Turn {
+        match self.jobs.get(&id) {
+            Some(seen) => self.turn_of(id, urgency, (&seen.party, &seen.spec)),
+            None => Turn::of(id, urgency, Grade::default()),
+        }
+    }
+
+    /// The same, were it of that party.
+    fn turn_of(&self, id: JobId, urgency: u8, (party, spec): (&Party, &Spec)) -> Turn {
+        Turn::of(id, urgency, self.grade(party, spec))
+    }
+
     /// Whose places a job is to have, each with the record by which he waits for another.
     pub fn yielding(&mut self, now: Time, id: JobId) -> Vec<(JobId, Kind)> {
         self.counts();
@@ -152,9 +179,9 @@ impl Limits {
             return Vec::new();
         };
         let yielding = self.jobs.get(&id).map(|seen| {
-            let (urgency, who) = (seen.stage.urgency, (seen.user, &seen.party, &*seen.spec));
-            let job = id;
-            self.yields(now, &mut counts, Asking { job, urgency, who })
+            let who = (seen.user, &seen.party, &*seen.spec);
+            let turn = self.turn(id, seen.stage.urgency);
+            self.yields(now, &mut counts, Asking { turn, who })
         });
         let yielding = yielding.unwrap_or_default();
         // What they have counts until their records say otherwise.
@@ -181,11 +208,8 @@ impl Limits {
             return false;
         };
         let urgency = urgency.unwrap_or(seen.stage.urgency);
-        let asking = Asking {
-            job: id,
-            urgency,
-            who,
-        };
+        let turn = self.turn_of(id, urgency, (who.1, who.2));
+        let asking = Asking { turn, who };
         let mut others = self.counts().clone();
         self.add(&mut others, id, Step::Less);
         self.yields(now, &mut others, asking);
@@ -193,7 +217,7 @@ impl Limits {
     }
 
     /// Of those by whom a limit keeps somebody back those who have no use for their places, and where that is not
-    /// enough those who are less urgent; what is left is without them.
+    /// enough those whose turn is later by urgency or grade; what is left is without them.
     fn yields(&self, now: Time, counts: &mut Counts, asking: Asking<'_>) -> Vec<JobId> {
         let mut yielding = self.idle(now, counts, asking);
         yielding.extend(self.lesser(now, counts, asking));
@@ -220,7 +244,7 @@ impl Limits {
         idle
     }
 
-    /// Those who have places and only wait, the least urgent first; nobody if that is not enough for one more urgent.
+    /// Those who have places and only wait, the last first; nobody if that is not enough for one who outranks them.
     /// All of one limit, in whose line he stands: there they wait behind him, and do not come back before.
     fn lesser(&self, now: Time, counts: &mut Counts, asking: Asking<'_>) -> Vec<JobId> {
         let mut lesser = Vec::new();
@@ -232,10 +256,10 @@ impl Limits {
             let waits = [Stand::Placed, Stand::Aside].map(|stand| {
                 let line = self.line(&whose, stand).rev();
                 line.into_iter()
-                    .find(|turn| turn.job != asking.job && !lesser.contains(&turn.job))
+                    .find(|turn| turn.job != asking.turn.job && !lesser.contains(&turn.job))
             });
             let last = waits.into_iter().flatten().max();
-            let Some(other) = last.filter(|turn| turn.urgency() < asking.urgency) else {
+            let Some(other) = last.filter(|turn| asking.turn.outranks(*turn)) else {
                 break;
             };
             self.add(counts, other.job, Step::Less);
@@ -280,7 +304,7 @@ impl Limits {
         (user, party, spec): (u32, &Party, &Spec),
     ) -> Option<(JobId, Bound)> {
         let urgency = urgency.unwrap_or(self.jobs.get(&id)?.stage.urgency);
-        let turn = Turn::of(id, urgency);
+        let turn = self.turn_of(id, urgency, (party, spec));
         let whose = self.bound_by(party, user, spec);
         whose.iter().find_map(|whose| self.first_of(whose, turn))
     }

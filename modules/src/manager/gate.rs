@@ -18,6 +18,7 @@ use eddy_wire::update;
 
 use crate::limits::{Alone, Bound, Limits, Taken, Turn, Whose};
 use crate::live;
+use crate::sched::is_policy;
 use crate::settings::Settings;
 
 const DAY: i64 = 86_400 * MICROS;
@@ -30,7 +31,7 @@ pub(super) struct Gate {
     limits: Limits,
     /// By the limit that binds, in their turn.
     held: BTreeMap<Line, BTreeSet<Turn>>,
-    of: BTreeMap<JobId, (Line, u8)>,
+    of: BTreeMap<JobId, (Line, Turn)>,
     /// Whom a limit keeps back that is less than he asks for alone: before it changes there is nothing to ask about.
     beyond: BTreeSet<JobId>,
     look: Look,
@@ -152,6 +153,8 @@ impl Gate {
             (Kind::Account(_), _) => self.limits_changed(),
             (Kind::Queue(_) | Kind::Reservation(_), _) => self.asked = Asked::Before,
             (Kind::Memo(memo), None) if live::Change::told(memo).is_some() => self.limits_changed(),
+            // Those who are kept back have another order.
+            (Kind::Memo(memo), None) if is_policy(memo) => self.limits_changed(),
             // What is no more than a remark changes nothing of what is on its way.
             (Kind::Exception(exception), _) if exception.severity > 0 => {}
             (
@@ -239,29 +242,30 @@ impl Gate {
     /// Whether and as what a job may have its place now; else it is kept back.
     pub fn admits(&mut self, now: Time, job: JobId, urgency: u8, out: &mut Outbox) -> Option<As> {
         self.forget(job);
+        let turn = self.limits.turn(job, urgency);
         let whose = self.limits.whose(job);
         let Some(first) = whose.into_iter().next() else {
             return Some(As::ItIs);
         };
         if self.proposed.is_some() {
-            self.keep(Line::Of(first), job, urgency);
+            self.keep(Line::Of(first), turn);
             self.look = self.look.max(Look::All);
             return None;
         }
         // Who is before it, and by which limit that one waits, is to be found first.
         if self.is_to_open() || self.look == Look::Anew && !self.of.is_empty() {
-            self.keep(Line::Of(first), job, urgency);
+            self.keep(Line::Of(first), turn);
             out.volatile(Volatile::Wake(now));
             return None;
         }
-        match (self.asked(now, job), self.line_before(job, urgency)) {
+        match (self.asked(now, job), self.line_before(turn)) {
             (Ok(goes), None) => {
                 self.proposed = Some(job);
                 return Some(goes);
             }
-            (Ok(_), Some(line)) => self.keep(line, job, urgency),
+            (Ok(_), Some(line)) => self.keep(line, turn),
             (Err(bound), before) => {
-                self.keep_by(bound, job, urgency);
+                self.keep_by(bound, turn);
                 if before.is_none() {
                     self.ask_to_yield(now, job, out);
                 }
@@ -284,13 +288,12 @@ impl Gate {
     }
 
     /// The line of a limit that counts for a job, in which somebody is before it: what is left there is his.
-    fn line_before(&self, job: JobId, urgency: u8) -> Option<Line> {
-        let turn = Turn::of(job, urgency);
+    fn line_before(&self, turn: Turn) -> Option<Line> {
         let is_first = |line: &Line| {
             let first = self.held.get(line).and_then(BTreeSet::first);
             first.is_none_or(|first| *first >= turn)
         };
-        let mut lines = self.limits.whose(job).into_iter().map(Line::Of);
+        let mut lines = self.limits.whose(turn.job).into_iter().map(Line::Of);
         lines.find(|line| !is_first(line))
     }
 
@@ -301,7 +304,7 @@ impl Gate {
         let Some(first) = self.limits.whose(job).into_iter().next() else {
             return Some(As::ItIs);
         };
-        self.keep(Line::Of(first), job, urgency);
+        self.keep(Line::Of(first), self.limits.turn(job, urgency));
         self.wake(now, out);
         None
     }
@@ -318,7 +321,7 @@ impl Gate {
     /// Keeps a job back without asking: somebody will.
     pub fn keep_all(&mut self, jobs: impl Iterator<Item = (JobId, u8)>) {
         for (job, urgency) in jobs {
-            self.keep(Line::Free, job, urgency);
+            self.keep(Line::Free, self.limits.turn(job, urgency));
         }
         (self.look, self.asked) = (Look::Anew, Asked::Since);
     }
@@ -402,12 +405,12 @@ impl Gate {
         let (mut passed, mut looks) = (None, 0);
         loop {
             let turn = self.turn_after(line, passed)?;
-            let (job, urgency) = (turn.job, turn.urgency());
-            match (self.asked(now, job), self.line_before(job, urgency)) {
+            let job = turn.job;
+            match (self.asked(now, job), self.line_before(turn)) {
                 (Ok(goes), None) => return Some((job, goes)),
                 (Ok(_), Some(before)) => {
                     self.forget(job);
-                    self.keep(before, job, urgency);
+                    self.keep(before, turn);
                 }
                 (Err(bound), _) if bound.line() == *line && bound.alone == Alone::Within => {
                     looks += 1;
@@ -419,7 +422,7 @@ impl Gate {
                 }
                 (Err(bound), _) => {
                     self.forget(job);
-                    self.keep_by(bound, job, urgency);
+                    self.keep_by(bound, turn);
                 }
             }
         }
@@ -434,12 +437,12 @@ impl Gate {
 
     /// Keeps a job back by what binds it: in the line of that limit, unless it would stand in it for ever and
     /// hold up those behind it.
-    fn keep_by(&mut self, bound: Bound, job: JobId, urgency: u8) {
+    fn keep_by(&mut self, bound: Bound, turn: Turn) {
         match bound.alone {
-            Alone::Within => self.keep(bound.line(), job, urgency),
+            Alone::Within => self.keep(bound.line(), turn),
             Alone::Over => {
-                self.of.insert(job, (bound.line(), urgency));
-                self.beyond.insert(job);
+                self.of.insert(turn.job, (bound.line(), turn));
+                self.beyond.insert(turn.job);
             }
         }
     }
@@ -453,47 +456,47 @@ impl Gate {
     fn reconsider(&mut self) {
         self.look = Look::Anew;
         for job in std::mem::take(&mut self.beyond) {
-            if let Some((line, urgency)) = self.of.get(&job).cloned() {
-                self.keep(line, job, urgency);
+            if let Some((line, turn)) = self.of.get(&job).cloned() {
+                self.keep(line, turn);
             }
         }
     }
 
-    /// Nobody stands in the line of a limit that does not count for him: the first of it may wait long.
+    /// Nobody stands in the line of a limit that does not count for him: the first of it may wait long. Nor in
+    /// another turn than the policy says by now.
     fn line_up_anew(&mut self) {
         let mut moves = Vec::new();
-        for (job, (line, urgency)) in &self.of {
-            let mut whose = self.limits.whose(*job).into_iter();
-            let first = whose.next();
-            let stays = first
-                .iter()
-                .cloned()
-                .chain(whose)
-                .any(|one| line.whose() == Some(&one));
-            if !stays {
-                moves.push((*job, first.map_or(Line::Free, Line::Of), *urgency));
+        for (job, (line, turn)) in &self.of {
+            let whose = self.limits.whose(*job);
+            let stays = whose.iter().any(|one| line.whose() == Some(one));
+            let to = match stays {
+                true => line.clone(),
+                false => whose.into_iter().next().map_or(Line::Free, Line::Of),
+            };
+            let now = self.limits.turn(*job, turn.urgency());
+            if to != *line || now != *turn {
+                moves.push((to, now));
             }
         }
-        for (job, line, urgency) in moves {
-            self.forget(job);
-            self.keep(line, job, urgency);
+        for (line, turn) in moves {
+            self.forget(turn.job);
+            self.keep(line, turn);
         }
     }
 
-    fn keep(&mut self, line: Line, job: JobId, urgency: u8) {
-        let held = self.held.entry(line.clone()).or_default();
-        held.insert(Turn::of(job, urgency));
-        self.of.insert(job, (line, urgency));
+    fn keep(&mut self, line: Line, turn: Turn) {
+        self.held.entry(line.clone()).or_default().insert(turn);
+        self.of.insert(turn.job, (line, turn));
     }
 
     /// Nobody asks about a job any more until it is to have its place.
     pub fn forget(&mut self, job: JobId) {
-        let Some((line, urgency)) = self.of.remove(&job) else {
+        let Some((line, turn)) = self.of.remove(&job) else {
             return;
         };
         self.beyond.remove(&job);
         if let Some(held) = self.held.get_mut(&line) {
-            held.remove(&Turn::of(job, urgency));
+            held.remove(&turn);
             if held.is_empty() {
                 self.held.remove(&line);
             }

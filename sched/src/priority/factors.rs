@@ -4,7 +4,7 @@
 
 use eddy_wire::time::Span;
 
-use crate::policy::{FactorRules, SizeFavour};
+use crate::policy::{FactorRules, Policy, SizeFavour};
 
 /// The wait over what counts as 1, at most 1; 0 for a clock before the beginning of it, 1 for any
 /// wait where nothing has to be waited for.
@@ -36,6 +36,21 @@ pub fn size(resources: &[(f64, f64)], favour: SizeFavour) -> f64 {
 pub fn qos(rules: &FactorRules, name: Option<&str>) -> f64 {
     let name = name.unwrap_or(&rules.default_qos);
     rules.qos.get(name).copied().unwrap_or(0.0)
+}
+
+/// The priority of a class by name, or of the default one; 0 where that is not in the table.
+pub fn class(policy: &Policy, name: Option<&str>) -> f64 {
+    let placement = &policy.placement;
+    let class = placement
+        .classes
+        .get(name.unwrap_or(&placement.default_class));
+    class.map_or(0.0, |class| class.priority as f64)
+}
+
+/// The priority of a queue by name; 0 where nothing is said of it.
+pub fn queue(policy: &Policy, name: Option<&str>) -> f64 {
+    let queues = &policy.priority.factors.queues;
+    queues.get(name.unwrap_or_default()).copied().unwrap_or(0.0)
 }
 
 /// What a user asked for as its factor, which may only lower: 1 where nothing was asked.

@@ -5,6 +5,7 @@
 //! What a job takes of a limit it does not know either: at a place it counts the least that it may be, and at
 //! a grant what is held.
 
+mod grades;
 mod periods;
 mod turns;
 mod whose;
@@ -26,6 +27,7 @@ use eddy_wire::update;
 use eddy_wire::usage::Payer;
 
 use super::Ledger;
+use grades::Obeyed;
 use periods::Periods;
 use whose::{Rules, Whose};
 
@@ -35,6 +37,7 @@ pub struct Limited {
     rules: Rules,
     jobs: BTreeMap<JobId, Seen>,
     used: Periods,
+    obeyed: Obeyed,
     gates: Gates,
     /// Which limits counted as somebody was let through, by that record.
     places: BTreeMap<Seq, Vec<(Whose, Limits)>>,
@@ -215,6 +218,7 @@ impl Limited {
     /// This is in force now.
     pub fn configured(&mut self, live: &Live) {
         self.rules.configured(&live.qos, &live.queues);
+        self.obeyed.configured(live);
     }
 
     /// Whether what is submitted so is of any limit.
@@ -228,6 +232,7 @@ impl Limited {
         places.retain(|seq, _| *seq <= last);
         Limited {
             rules: self.rules.forgetful(),
+            obeyed: self.obeyed.forgetful(),
             places,
             ..Limited::default()
         }
@@ -248,8 +253,11 @@ impl Limited {
         match (&record.event.kind, record.event.job) {
             (Kind::Account(changed), _) => self.rules.changed(&changed.change),
             (Kind::Memo(memo), None) => {
-                if let Some(change) = Change::told(memo) {
-                    self.configured(&change.live);
+                if self.obeyed.remarked(memo) {
+                    self.wait_anew(record.event.t);
+                }
+                if let Some(Change { live, .. }) = Change::told(memo) {
+                    self.rules.configured(&live.qos, &live.queues);
                 }
             }
             (Kind::Queue(turned), _) => self.gates.apply(record.event.t, turned),

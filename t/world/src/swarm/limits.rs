@@ -3,6 +3,9 @@
 //!
 //! Drawn apart from all else, so that worlds are otherwise as they were.
 
+use std::sync::Arc;
+
+use eddy_sched::policy::Policy;
 use eddy_wire::account::Limits;
 use eddy_wire::time::{MICROS, Span};
 use serde_json::Value;
@@ -12,7 +15,7 @@ use crate::instance::Nodes;
 use crate::nature::BEGIN;
 use crate::random::Random;
 use crate::workload::limits::{binding, limits};
-use crate::workload::{Limited, OWN_QUEUES};
+use crate::workload::{Limited, OWN_QUEUES, QOS};
 use crate::world::{ADMINISTRATOR, World};
 
 const DAY: i64 = 86_400 * MICROS;
@@ -43,6 +46,9 @@ pub(super) fn limited(world: &mut World, seed: u64, horizon: Span) {
         }
         qos.limits_waived = random.chance(20);
     }
+    if Random::new(seed ^ 0x11_419).chance(40) {
+        by_qos(Arc::make_mut(&mut settings.policy));
+    }
     let own = settings.queues.iter_mut();
     for queue in own.filter(|queue| queue.name == OWN_QUEUES[1]) {
         // How many of it may run is drawn elsewhere.
@@ -57,6 +63,15 @@ pub(super) fn limited(world: &mut World, seed: u64, horizon: Span) {
             machine.step(Span(midnight - before));
         }
     }
+}
+
+/// Those who are as urgent come in the order of their QoS: so do those whom a limit keeps back.
+fn by_qos(policy: &mut Policy) {
+    let rules = &mut policy.priority;
+    rules.order = vec!["urgency".to_owned(), "qos".to_owned()];
+    let values = QOS.iter().zip([1.0, 0.5, 0.0]);
+    let values = values.map(|(name, value)| ((*name).to_owned(), value));
+    rules.factors.qos.extend(values);
 }
 
 /// In a third of them what one job may have and take, and how many GPUs all may. Drawn apart: these came later.

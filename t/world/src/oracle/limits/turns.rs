@@ -36,6 +36,11 @@ impl Seen {
 }
 
 impl Limited {
+    /// Those who wait may have another order from then on.
+    pub(super) fn wait_anew(&mut self, t: Time) {
+        self.jobs.values_mut().for_each(|seen| seen.since = t);
+    }
+
     /// Whether nothing of its queue begins.
     pub(super) fn is_stopped(&self, seen: &Seen) -> bool {
         let queue = queue(&seen.submit).unwrap_or(UNNAMED);
@@ -57,7 +62,7 @@ impl Limited {
         if by.is_empty() || !by.iter().all(|(_, limits)| is_held(limits)) {
             return Ok(());
         }
-        let turn = |id: JobId, seen: &Seen| (255 - seen.urgency, id);
+        let turn = |id: JobId, seen: &Seen| (255 - seen.urgency, self.obeyed.of(&seen.submit), id);
         let may_have = |seen: &Seen| {
             let of: Vec<(Whose, Limits)> = self.rules.of(&seen.submit);
             of == by
