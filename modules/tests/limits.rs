@@ -285,7 +285,8 @@ fn one_that_is_moved_to_where_it_asks_for_too_much_is_told_by_which_limit_it_wai
     let moved = i.call("job.update", &asked);
     assert!(moved.contains("\"count\":1"), "{moved}");
     let told = i.call("job.list", &json!({}));
-    let why = "limit `cores` of queue `narrow` is 2: 0 are taken, 4 asked for";
+    let why = "limit `cores` of queue `narrow` is 2: 0 are taken, 4 asked for, so that it never starts as things are: \
+               it has to ask for less, or the limit to be more";
     assert!(told.contains(why), "{told}");
 }
 

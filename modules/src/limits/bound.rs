@@ -41,9 +41,16 @@ impl Bound {
         self.taken == Taken::Held && self.alone == Alone::Within
     }
 
-    /// Why a job waits that it keeps back.
+    /// Why a job waits that it keeps back. Who asks for more than there is of a limit waits for nothing.
     pub fn reason(self) -> Reason {
-        Reason::Dependency { what: self.text }
+        let what = match self.alone {
+            Alone::Within => self.text,
+            Alone::Over => format!(
+                "{}, so that it never starts as things are: it has to ask for less, or the limit to be more",
+                self.text
+            ),
+        };
+        Reason::Dependency { what }
     }
 }
 
