@@ -571,6 +571,19 @@ pub enum AccountError {
         /// Those allowed.
         there: String,
     },
+    /// A default from above that may not be asked for.
+    #[error(
+        "qos.allowed: {there} given, without `{given}`, which is the default of account `{of}` and so of jobs here; \
+         allowed is a list with it, or another default beside it"
+    )]
+    InheritedQos {
+        /// The default.
+        given: Name,
+        /// Whose it is.
+        of: Name,
+        /// What would be allowed.
+        there: String,
+    },
     /// A QoS that this account may not ask for.
     #[error("{field}: `{given}` is given; {whose} may have {there}")]
     Qos {

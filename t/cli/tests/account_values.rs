@@ -112,3 +112,31 @@ fn what_one_job_may_have_is_its_longest_time_and_refuses_more() -> Tested {
     instance.ok(&["submit", "-t", "119", "true"])?;
     instance.shut_down()
 }
+
+#[test]
+fn a_list_of_qos_has_the_default_that_is_inherited() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let above = [
+        "account",
+        "add",
+        "a",
+        "--qos=normal,standby",
+        "--default-qos=normal",
+    ];
+    instance.ok(&above)?;
+    instance.ok(&["account", "add", "b", "--under=a"])?;
+    let refused = instance.run(&["account", "edit", "b", "--qos=standby"])?;
+    assert_eq!(
+        refused.refusal()?,
+        "eddy account edit: --qos: standby given, without `normal`, which is the default of account `a` and so of \
+         jobs here; allowed is a list with it, or another default beside it"
+    );
+    instance.ok(&[
+        "account",
+        "edit",
+        "b",
+        "--qos=standby",
+        "--default-qos=standby",
+    ])?;
+    Ok(())
+}

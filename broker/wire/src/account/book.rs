@@ -254,11 +254,16 @@ impl Book {
                 most: ACCOUNTS_MAX,
             });
         }
+        let before = self.account(name);
+        let is_new = before.is_none_or(|before| before.qos != account.qos);
         let Some(parent) = &account.parent else {
             return self.check_depth(name, 1);
         };
         self.named("parent", parent.as_str())?;
         self.check_ring(name, parent)?;
+        if is_new {
+            self.agrees(&account.qos, parent)?;
+        }
         self.check_depth(name, self.line(parent).count() + 1)
     }
 
@@ -332,7 +337,11 @@ impl Book {
         qos(&member.qos)?;
         member.limits.check()?;
         self.named("account", account.as_str())?;
-        let is_new = !self.members.contains_key(&(account.clone(), user));
+        let before = self.member(account, user);
+        if before.is_none_or(|before| before.qos != member.qos) {
+            self.agrees(&member.qos, account)?;
+        }
+        let is_new = before.is_none();
         if is_new && self.members.len() >= MEMBERS_MAX {
             return Err(AccountError::TooMany {
                 limit: "members",
@@ -340,6 +349,41 @@ impl Book {
             });
         }
         Ok(())
+    }
+
+    /// Whether jobs that name no QoS are given one that is allowed, where either is inherited from this account.
+    fn agrees(&self, own: &QosRules, above: &Name) -> Result<(), AccountError> {
+        match (&own.allowed, &own.default) {
+            (Some(allowed), None) => {
+                let default = |(of, account): (&Name, &Account)| {
+                    let default = account.qos.default.clone()?;
+                    Some((of.clone(), default))
+                };
+                match self.line(above).find_map(default) {
+                    Some((of, given)) if !allowed.contains(&given) => {
+                        let there = listed(allowed);
+                        Err(AccountError::InheritedQos { given, of, there })
+                    }
+                    Some(_) | None => Ok(()),
+                }
+            }
+            (None, Some(given)) => {
+                let mut all = self.line(above);
+                let allowed =
+                    all.find_map(|(of, account)| Some((of, account.qos.allowed.as_ref()?)));
+                match allowed {
+                    Some((of, allowed)) if !allowed.contains(given) => Err(AccountError::Qos {
+                        field: "qos.default",
+                        given: given.clone(),
+                        whose: format!("account `{of}`"),
+                        there: listed(allowed),
+                    }),
+                    Some(_) | None => Ok(()),
+                }
+            }
+            // What says both is right in itself.
+            (Some(_), Some(_)) | (None, None) => Ok(()),
+        }
     }
 
     fn is_member(&self, field: &'static str, name: &Name, user: u32) -> Result<(), AccountError> {

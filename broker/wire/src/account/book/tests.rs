@@ -220,6 +220,63 @@ fn qos_is_inherited_downwards() {
 }
 
 #[test]
+fn a_default_that_is_inherited_is_among_those_allowed() {
+    let mut book = book(&[account("a", None), account("b", Some("a")), member("b", 7)]);
+    let rules = |names: &[&str], default: Option<&str>| QosRules {
+        allowed: (!names.is_empty()).then(|| names.iter().map(|text| name(text)).collect()),
+        default: default.map(name),
+    };
+    let of_a = |qos: QosRules| Change::Account {
+        name: name("a"),
+        value: Some(Account {
+            qos,
+            ..Account::default()
+        }),
+    };
+    let of_b = |qos: QosRules| Change::Account {
+        name: name("b"),
+        value: Some(Account {
+            parent: Some(name("a")),
+            qos,
+            ..Account::default()
+        }),
+    };
+    let of_user = |qos: QosRules| Change::Member {
+        account: name("b"),
+        user: 7,
+        value: Some(Member {
+            qos,
+            ..Member::default()
+        }),
+    };
+    book.apply(&of_a(rules(&["low", "normal"], Some("normal"))));
+    let wrong = |change: &Change| book.check(change).err().map(|error| error.to_string());
+    let without = "qos.allowed: low given, without `normal`, which is the default of account `a` and so of jobs here; \
+                   allowed is a list with it, or another default beside it";
+    assert_eq!(
+        wrong(&of_b(rules(&["low"], None))).as_deref(),
+        Some(without)
+    );
+    assert_eq!(
+        wrong(&of_user(rules(&["low"], None))).as_deref(),
+        Some(without)
+    );
+    let beyond = "qos.default: `high` is given; account `a` may have low, normal";
+    assert_eq!(
+        wrong(&of_user(rules(&[], Some("high")))).as_deref(),
+        Some(beyond)
+    );
+    let both = [rules(&["low"], Some("low")), rules(&[], Some("low"))];
+    assert!(
+        both.iter()
+            .all(|rules| wrong(&of_b(rules.clone())).is_none())
+    );
+    // What stood there before keeps nobody from changing something else.
+    book.apply(&of_b(rules(&["low"], None)));
+    assert_eq!(book.check(&of_b(rules(&["low"], None))), Ok(()));
+}
+
+#[test]
 fn a_book_is_made_again_by_its_changes_in_any_order() {
     let changes = [
         account("z", None),
