@@ -46,6 +46,7 @@ mod requires;
 mod reservations;
 mod room;
 mod run;
+mod shares;
 mod shells;
 mod shrink;
 mod silence;

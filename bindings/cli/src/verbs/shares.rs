@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
+use eddy_sched::policy::Policy;
+use eddy_sched::policy::read::read;
 use eddy_wire::plan::ShareRow;
 use eddy_wire::services::account::List as Accounts;
-use eddy_wire::services::sched::{Shares, SharesReply};
+use eddy_wire::services::sched::{Policy as Obeyed, Shares, SharesReply};
 use serde_json::{Value, json};
 
 use crate::names::Users;
@@ -15,7 +17,9 @@ use crate::table::{Align, Table};
 /// Show what each account and user is due, and has used
 ///
 /// The numbers are those by which the policy orders jobs now. Usage is faded as the policy says;
-/// PLANNED is what running jobs may still come to cost, where the policy counts that.
+/// PLANNED is what running jobs may still come to cost, where the policy counts that. A policy that
+/// weighs nothing (as fcfs does) has no usage at all, which is said on standard error: eddy usage
+/// shows what was used.
 #[derive(clap::Args)]
 #[command(after_long_help = FIELDS)]
 pub struct Args {
@@ -38,6 +42,8 @@ pub struct Args {
 
 const FIELDS: &str = "Fields of --json:
   policy       the preset that the policy starts from
+  weights      what the policy weighs use by, each with its weight (usage.weights); where there is
+               none all usage is 0
   shares       accounts before what is under them, the root first: account, user, uid, depth,
                shares (raw), normalized (its part of the whole by shares alone), usage (faded),
                planned, part (usage and planned over that of all), effective (the same with that of
@@ -47,12 +53,15 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let users = Users::read();
     let user = args.user.as_ref().map(|user| users.number(user));
     let user = user.transpose()?;
-    let mut reply = global.session(async |client| {
+    let (mut reply, policy) = global.session(async |client| {
         if let Some(account) = &args.account {
             let book = client.call::<Accounts>(&()).await?.book();
             book.named("--account", account)?;
         }
-        Ok(client.call::<Shares>(&()).await?)
+        let reply = client.call::<Shares>(&()).await?;
+        let text = client.call::<Obeyed>(&()).await?.text;
+        // One of another version may not be readable here; then nothing is said of it.
+        Ok((reply, read(&text).ok()))
     })?;
     reply.rows.retain(|row| {
         let own = row.account.as_ref().map(|name| name.as_str());
@@ -62,8 +71,11 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             && user.is_none_or(|user| row.user == Some(user))
     });
     if args.json {
-        output::json(&document(&reply, &users))?;
+        output::json(&document(&reply, policy.as_ref(), &users))?;
         return Ok(0);
+    }
+    if let Some(line) = policy.as_ref().and_then(unmetered) {
+        eprintln!("eddy shares: {line}");
     }
     let table = table(&reply.rows, &users, args.tree);
     let mut out = output::stdout();
@@ -75,7 +87,18 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn document(reply: &SharesReply, users: &Users) -> Value {
+/// Why all usage is 0, where the policy weighs nothing.
+fn unmetered(policy: &Policy) -> Option<String> {
+    let weighs = policy.usage.weights.values().any(|weight| *weight != 0.0);
+    (!weighs).then(|| {
+        format!(
+            "policy `{}` weighs no use (usage.weights names nothing), so USAGE is 0 for all; `eddy usage` has what was used",
+            policy.preset
+        )
+    })
+}
+
+fn document(reply: &SharesReply, policy: Option<&Policy>, users: &Users) -> Value {
     let row = |row: &ShareRow| {
         json!({
             "account": row.account,
@@ -92,7 +115,8 @@ fn document(reply: &SharesReply, users: &Users) -> Value {
         })
     };
     let rows: Vec<Value> = reply.rows.iter().map(row).collect();
-    json!({ "policy": reply.preset, "shares": rows })
+    let weights = policy.map(|policy| &policy.usage.weights);
+    json!({ "policy": reply.preset, "weights": weights, "shares": rows })
 }
 
 fn table(rows: &[ShareRow], users: &Users, tree: bool) -> Table {
@@ -132,4 +156,18 @@ fn table(rows: &[ShareRow], users: &Users, tree: bool) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_nobody_has_used_anything_is_said_of_a_policy_that_weighs_nothing() {
+        let of = |text: &str| unmetered(&read(text).expect("a policy"));
+        let told = of("preset = \"fcfs\"").unwrap_or_default();
+        assert!(told.starts_with("policy `fcfs` weighs no use"), "{told}");
+        assert_eq!(of("preset = \"flux\""), None);
+        assert!(of("preset = \"flux\"\nusage.weights = { cores = 0 }").is_some());
+    }
 }
