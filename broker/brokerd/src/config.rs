@@ -7,6 +7,7 @@
 //! is not there is unknown; [`declared`] reads the lists. It opens no file.
 
 pub mod declared;
+mod doubt;
 mod error;
 pub mod extent;
 mod filter;
@@ -35,6 +36,7 @@ use serde_json::Value as Json;
 use toml::{Table, Value};
 
 use declared::DeclaredInstance;
+pub use doubt::doubts;
 pub use error::ConfigError;
 pub use keys::{KEYS, Key};
 pub use lines::told;

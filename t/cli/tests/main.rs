@@ -15,6 +15,7 @@ mod demo;
 mod dependencies;
 mod depth;
 mod disk_full;
+mod doubts;
 mod elastic;
 mod extents;
 mod filters;

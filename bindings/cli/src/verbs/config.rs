@@ -145,6 +145,14 @@ fn check(file: &str) -> anyhow::Result<u8> {
     for line in config::told(&text, &errors) {
         eprintln!("eddy config check: {file}: {}", output::one_line(&line));
     }
+    // What hardly can be meant is told of what is right as a whole: of it each place is known.
+    if errors.is_empty() {
+        let doubts = config::doubts(&config.instance, None);
+        for line in config::told(&text, &doubts) {
+            let line = output::one_line(&line);
+            eprintln!("eddy config check: {file}: warning: {line}");
+        }
+    }
     match errors.is_empty() {
         true => Ok(0),
         false => Ok(output::FAILED),

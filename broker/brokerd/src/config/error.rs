@@ -43,6 +43,16 @@ pub enum ConfigError {
         /// What belongs there.
         allowed: &'static str,
     },
+    /// What is allowed, and hardly meant.
+    #[error("{path}: is {given}; {why}")]
+    Doubt {
+        /// The key.
+        path: String,
+        /// What is there.
+        given: String,
+        /// What comes of it.
+        why: String,
+    },
     /// No such key in a table of a list.
     #[error("{path}: unknown key; there are {known}")]
     UnknownHere {
@@ -157,6 +167,7 @@ impl ConfigError {
             ConfigError::Unknown { path }
             | ConfigError::Value { path, .. }
             | ConfigError::Long { path, .. }
+            | ConfigError::Doubt { path, .. }
             | ConfigError::UnknownHere { path, .. }
             | ConfigError::Missing { path, .. }
             | ConfigError::Twice { path, .. }
@@ -177,6 +188,7 @@ impl ConfigError {
             ConfigError::Unknown { path }
             | ConfigError::Value { path, .. }
             | ConfigError::Long { path, .. }
+            | ConfigError::Doubt { path, .. }
             | ConfigError::UnknownHere { path, .. }
             | ConfigError::Missing { path, .. }
             | ConfigError::Twice { path, .. }

@@ -104,6 +104,14 @@ impl DeclaredExtent {
         }
     }
 
+    /// Which ranks jobs of an elastic one may be given, where it names them.
+    pub(super) fn reach(&self) -> Option<&Idset> {
+        match self {
+            DeclaredExtent::Elastic { elastic, .. } => elastic.ranks(),
+            DeclaredExtent::Fixed { .. } | DeclaredExtent::Picked(_) => None,
+        }
+    }
+
     /// The key that says which nodes, or how many.
     pub(super) fn key(&self) -> &'static str {
         match self {

@@ -10,6 +10,8 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use eddy_wire::resource_set::ResourceSet;
+
 use super::BrokerArgs;
 use super::access;
 use super::child::Told;
@@ -195,6 +197,13 @@ impl Configured {
             Origin::OfDirectory(path) => which(path, None),
             Origin::Kept(_) | Origin::Defaults => None,
         }
+    }
+
+    /// What it says and hardly means over these nodes, a line each.
+    pub fn doubts(&self, inventory: &ResourceSet) -> Vec<String> {
+        let doubts = config::doubts(&self.config.instance, Some(inventory));
+        let told = config::told(&self.text, &doubts);
+        told.iter().map(|line| self.origin.named(line)).collect()
     }
 
     /// What becomes of a start that declares an instance which cannot be.

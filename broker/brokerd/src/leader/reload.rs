@@ -364,6 +364,8 @@ fn reloaded(
         return Err(named(errors.iter().map(ToString::to_string).collect()));
     }
     let mut warned = named(told.iter().map(ToString::to_string).collect());
+    let doubts = config::doubts(&config.instance, Some(there));
+    warned.extend(named(config::told(&text, &doubts)));
     warned.extend(configured::which(path, kept.as_deref()));
     let merged = tables::merged(&basis.table, &table);
     let config = loaded(&merged, &basis.inventory).map_err(|lines| -> Vec<String> {

@@ -28,7 +28,11 @@ pub(super) fn fits(
         return Err(StartError::Fit(errors));
     }
     let told = told.iter().map(ToString::to_string);
-    let notes: Vec<String> = told.chain(configured.which()).collect();
-    notes.iter().for_each(|line| tracing::warn!("{line}"));
-    Ok(notes)
+    let told: Vec<String> = told.chain(configured.doubts(inventory)).collect();
+    let which = configured.which();
+    let all = told.iter().chain(&which);
+    all.for_each(|line| tracing::warn!("{line}"));
+    // Whoever started it sees what of all that is said is to be looked at.
+    let told = told.iter().map(|line| format!("warning: {line}"));
+    Ok(told.chain(which.clone()).collect())
 }

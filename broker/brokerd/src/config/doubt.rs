@@ -1,0 +1,129 @@
+//! What a configuration may say and hardly means: nobody is ever let in, no job is ever small enough.
+//!
+//! Asked by who reads one for people: told as warnings, since an instance with it begins all the same, and it may be
+//! right again when nodes come. What depends on nodes is known with an inventory only.
+
+use eddy_wire::resource_set::ResourceSet;
+
+use super::declared::{DeclaredInstance, ROOT};
+use super::extent::DeclaredExtent;
+use super::queue::NamedQueue;
+use super::{ConfigError, InstanceConfig, Users};
+
+/// Each thing, by the path of its key, of one that is otherwise right; over these nodes, where they are known.
+pub fn doubts(config: &InstanceConfig, inventory: Option<&ResourceSet>) -> Vec<ConfigError> {
+    let queues = config.queues.iter().enumerate();
+    let queues = queues.flat_map(|(at, queue)| {
+        let path = format!("queue[{at}]");
+        let small = too_small(config, inventory, (&path, queue));
+        let lacks = inventory.and_then(|there| lacks(there, (&path, queue)));
+        small.into_iter().chain(lacks)
+    });
+    nobody(config).into_iter().chain(queues).collect()
+}
+
+/// Nobody else may submit: where that is meant nothing need be written but at a root that everybody may use.
+fn nobody(config: &InstanceConfig) -> Option<ConfigError> {
+    let Users::Named(users) = &config.access.users else {
+        return None;
+    };
+    users.is_empty().then(|| ConfigError::Doubt {
+        path: "access.users".to_owned(),
+        given: "[]".to_owned(),
+        why: "nobody but the owner and admins is let in; \"all\" lets everybody in".to_owned(),
+    })
+}
+
+/// Jobs of a queue are to have more nodes than there are where it leads.
+fn too_small(
+    config: &InstanceConfig,
+    inventory: Option<&ResourceSet>,
+    (path, queue): (&str, &NamedQueue),
+) -> Option<ConfigError> {
+    let least = queue.rules.min_nodes?;
+    let declared = config.declared.iter();
+    let (where_it_leads, most) = match queue.instance.as_str() {
+        ROOT => ("this instance".to_owned(), inventory?.nnodes()),
+        name => {
+            let instance = declared.into_iter().find(|one| one.name == name)?;
+            (format!("instance `{name}`"), nodes_of(instance, inventory)?)
+        }
+    };
+    (u64::from(least) > most).then(|| ConfigError::Doubt {
+        path: format!("{path}.min_nodes"),
+        given: least.to_string(),
+        why: format!("{where_it_leads} has {most} at most, so that no job can be of this queue"),
+    })
+}
+
+/// How many nodes one job there can have at most, as far as that is known.
+fn nodes_of(instance: &DeclaredInstance, inventory: Option<&ResourceSet>) -> Option<u64> {
+    let known = inventory.map(|there| instance.extent.resolved(there));
+    match (known.as_ref().unwrap_or(&instance.extent), inventory) {
+        (DeclaredExtent::Fixed { nodes, .. }, _) => Some(u64::from(*nodes)),
+        (extent @ DeclaredExtent::Elastic { .. }, there) => {
+            let all = there.map(ResourceSet::nnodes);
+            extent.reach().map(|ranks| ranks.len()).or(all)
+        }
+        (DeclaredExtent::Picked(_), _) => None,
+    }
+}
+
+/// A property that none of these nodes has.
+fn lacks(there: &ResourceSet, (path, queue): (&str, &NamedQueue)) -> Option<ConfigError> {
+    let named = queue.rules.requires.iter();
+    let mut asked = named.filter(|name| !name.starts_with('^'));
+    let lacking = asked.find(|name| there.ranks_with(name).is_disjoint(&there.ranks()))?;
+    Some(ConfigError::Doubt {
+        path: format!("{path}.requires"),
+        given: format!("`{lacking}`"),
+        why: "no node has that property, so that no job of this queue can begin".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{check, tests};
+
+    /// Of a text, over four nodes of which none has a property, and without any.
+    fn told(text: &str) -> [Vec<String>; 2] {
+        let config = check(text).expect("nothing is wrong with it");
+        [None, Some(tests::nodes(4))].map(|there| {
+            let doubts = doubts(&config.instance, there.as_ref());
+            doubts.iter().map(ToString::to_string).collect()
+        })
+    }
+
+    #[test]
+    fn a_queue_whose_jobs_need_more_nodes_than_its_instance_has_is_doubted() {
+        let text = "[[instance]]\nname = \"own\"\nnodes = 2\n[[instance]]\nname = \"any\"\nelastic = \"0-2\"\n\
+                    [[queue]]\nname = \"a\"\ninstance = \"own\"\nmin_nodes = 2\n\
+                    [[queue]]\nname = \"b\"\ninstance = \"own\"\nmin_nodes = 3\n\
+                    [[queue]]\nname = \"c\"\ninstance = \"any\"\nmin_nodes = 4\n\
+                    [[queue]]\nname = \"d\"\ninstance = \"root\"\nmin_nodes = 5";
+        let no_job = "so that no job can be of this queue";
+        let own = format!("queue[1].min_nodes: is 3; instance `own` has 2 at most, {no_job}");
+        let any = format!("queue[2].min_nodes: is 4; instance `any` has 3 at most, {no_job}");
+        let root = format!("queue[3].min_nodes: is 5; this instance has 4 at most, {no_job}");
+        let [alone, there] = told(text);
+        assert_eq!(alone, [own.clone(), any.clone()]);
+        assert_eq!(there, [own, any, root]);
+    }
+
+    #[test]
+    fn an_instance_that_lets_nobody_in_is_doubted() {
+        let nobody = "access.users: is []; nobody but the owner and admins is let in; \"all\" lets everybody in";
+        assert_eq!(told("access.users = []")[0], [nobody]);
+        assert_eq!(told("access.users = \"all\"")[0], [""; 0]);
+        assert_eq!(told("")[0], [""; 0]);
+    }
+
+    #[test]
+    fn a_property_that_no_node_has_is_doubted_where_nodes_are_known() {
+        let text = "[[queue]]\nname = \"a\"\nrequires = [\"fast\"]\n[[queue]]\nname = \"b\"\nrequires = [\"^fast\"]";
+        let lacks = "queue[0].requires: is `fast`; no node has that property, so that no job of this queue can begin";
+        let [alone, there] = told(text);
+        assert_eq!((alone.len(), there), (0, vec![lacks.to_owned()]));
+    }
+}
