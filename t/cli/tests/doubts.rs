@@ -44,3 +44,18 @@ fn what_is_hardly_meant_is_warned_of_by_a_check_and_by_a_start() -> Tested {
     place.run(&["shutdown", "--at", &state])?.ok()?;
     place.nothing_is_left()
 }
+
+#[test]
+fn a_weight_that_no_formula_names_is_warned_of_by_a_check() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("site.toml");
+    fs::write(
+        &file,
+        "[policy]\npreset = \"flux\"\n[policy.priority.weights]\nwiat = 3\n",
+    )?;
+    let checked = place.run(&["config", "check", &file])?;
+    let line = "warning: policy.priority.weights.wiat: no formula names w_wiat";
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert!(checked.err.contains(line), "{}", checked.err);
+    Ok(())
+}

@@ -146,17 +146,17 @@ fn check(file: &str) -> anyhow::Result<u8> {
         eprintln!("eddy config check: {file}: {}", output::one_line(&line));
     }
     // What hardly can be meant is told of what is right as a whole: of it each place is known.
-    if errors.is_empty() {
-        let doubts = config::doubts(&config.instance, None);
-        for line in config::told(&text, &doubts) {
-            let line = output::one_line(&line);
-            eprintln!("eddy config check: {file}: warning: {line}");
-        }
+    if !errors.is_empty() {
+        return Ok(output::FAILED);
     }
-    match errors.is_empty() {
-        true => Ok(0),
-        false => Ok(output::FAILED),
+    let doubts = config::doubts(&config.instance, None);
+    let of_policy = warnings(&config.instance.policy);
+    let of_policy = of_policy.iter().map(|one| format!("{IS_POLICY}.{one}"));
+    for line in config::told(&text, &doubts).into_iter().chain(of_policy) {
+        let line = output::one_line(&line);
+        eprintln!("eddy config check: {file}: warning: {line}");
     }
+    Ok(0)
 }
 
 /// Whether it is a descriptor that this command was given, as `<(...)` of a shell is: nobody's other end need be
