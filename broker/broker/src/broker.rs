@@ -6,6 +6,8 @@
 //! and what may leave comes out as one [`Output`]. It holds no clock, no
 //! socket, no file.
 
+mod identity;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -29,6 +31,7 @@ use crate::gate::Gate;
 use crate::module::{Input, Module, Notice, Outbox, Reacts, Request};
 use crate::phase::{Phase, Step};
 use crate::router::{Endpoint, Router};
+pub use identity::Identity;
 
 /// What a driver brings.
 #[derive(Debug)]
@@ -76,25 +79,6 @@ pub struct Output {
     pub finished: Vec<Finished>,
     /// Effects that may happen now, in order.
     pub effects: Vec<Effect>,
-}
-
-/// Who this rank is, told at its start and constant.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// The instance's id.
-    pub instance: String,
-    /// The version of eddy.
-    pub version: String,
-    /// User id of the owner.
-    pub owner: u32,
-    /// Its path, as `905/3`; empty for a root.
-    pub path: String,
-    /// How deep it is nested; 0 for a root.
-    pub depth: u32,
-    /// Where its parent is reached from the leader's node; none for a root.
-    pub parent: Option<String>,
-    /// Its name, where its parent's configuration declares it: others have jobs in it.
-    pub declared: Option<String>,
 }
 
 /// One rank.
