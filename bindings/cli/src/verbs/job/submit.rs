@@ -20,15 +20,15 @@ use crate::verbs::submit::{print_ids, submitted};
 /// What it asks for and this scheduler does not serve is refused by name. Attributes of the system that nothing here
 /// reads are kept, as in Flux, and named on standard error.
 ///
-/// With --lines many, one a line, each as JSON: a jobspec, or {"jobspec": ..., "key": ..., "urgency": ...}. They are
-/// submitted in the order of the lines, 64 under way at a time, and their ids printed in it, one a line. A line that is
-/// refused has an empty one in its place, and its number and what is wrong on standard error; those behind it are
-/// submitted all the same, and the exit code is 1; so is one that is blank. One that the instance has no room for now is
-/// tried again for as long as a leader is waited for (--reconnect), and is refused only then; meanwhile none behind it
-/// is sent, but those that are under way already may be taken before it. A restart of the leader is waited for, and no line is submitted
-/// twice by it; where it is given up (--reconnect) the command ends, and what became of the lines without an id is not
-/// known. Where this command itself may be repeated, give each line a key: the same key again prints the same id. A
-/// key is a UUID of version 7, such as eddy job key prints.
+/// With --lines many, one a line, each as JSON: a jobspec, or {"jobspec": ..., "key": ..., "urgency": ...}. They
+/// are submitted in the order of the lines, 64 under way at a time, and their ids printed in it, one a line. A line
+/// that is refused has an empty one in its place, and its number and what is wrong on standard error; those behind
+/// it are submitted all the same, and the exit code is 1; so is one that is blank. One that the instance has no
+/// room for now is tried again for as long as a leader is waited for (--reconnect), and is refused only then;
+/// meanwhile none behind it is sent, but those that are under way already may be taken before it. A restart of the
+/// leader is waited for, and no line is submitted twice by it; where it is given up (--reconnect) the command ends,
+/// and what became of the lines without an id is not known. Where this command itself may be repeated, give each
+/// line a key: the same key again prints the same id. A key is a UUID of version 7, such as eddy job key prints.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
