@@ -418,7 +418,11 @@ fn only_whom_the_configuration_names_is_let_in_and_private_hides_jobs() -> Teste
             assert_ne!(ran.code, 0, "{verb:?} {id}: {ran:?}");
             let number: JobId = id.parse()?;
             let numbered = format!("job {}", number.0);
-            let unnamed = |text: &str| text.replace(id, "N").replace(&numbered, "job N");
+            let beside = format!("N ({})", number.0);
+            let unnamed = |text: &str| {
+                let text = text.replace(id, "N").replace(&numbered, "job N");
+                text.replace(&beside, "N")
+            };
             anyhow::Ok((ran.code, unnamed(&ran.out), unnamed(&ran.err)))
         };
         let none = told(&nobodys)?;
