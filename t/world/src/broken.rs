@@ -190,6 +190,8 @@ pub enum Rule {
     EndUnheard,
     /// The planner of a leader that comes after another believes that what runs has more time.
     LimitUnheard,
+    /// Who lets jobs through limits knows of no order but that of urgency and submission.
+    GradeUnheard,
 }
 
 /// Rules that are broken by asking as the owner, by what is asked for.
@@ -298,6 +300,7 @@ impl Rule {
         ("holds-counted", Rule::HoldsCounted),
         ("end-unheard", Rule::EndUnheard),
         ("limit-unheard", Rule::LimitUnheard),
+        ("grade-unheard", Rule::GradeUnheard),
     ];
 
     /// The rule of this name.

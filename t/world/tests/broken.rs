@@ -541,6 +541,13 @@ fn more_cores_or_nodes_than_somebody_may_have() {
 }
 
 #[test]
+fn one_who_is_let_through_a_limit_past_one_of_a_better_qos() {
+    // One in a thousand worlds has somebody of a better QoS behind one of a worse one at the same limit.
+    let sentences = ["was let through past job"];
+    found_from(1_400, Shape::Flat, "grade-unheard", &sentences);
+}
+
+#[test]
 fn core_minutes_that_are_had_again_on_the_next_day() {
     found("period-unheard", &["core-minutes"]);
 }

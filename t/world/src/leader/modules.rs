@@ -2,9 +2,12 @@
 //!
 //! Asked by whoever begins a leader. The product knows nothing of it.
 
+use std::sync::Arc;
+
 use eddy_broker::Module;
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
+use eddy_modules::settings::Settings;
 
 use crate::broken::{
     self, Around, Careless, Credulous, Deaf, Deafening, Endless, Hasty, Loose, Rule, Unclaimed,
@@ -41,6 +44,13 @@ impl Instance {
             let mut settings = self.settings.clone();
             mislead(&mut settings);
             modules[SCHED] = Box::new(Sched::new(&settings));
+        }
+        if nature.breaks(Rule::GradeUnheard) {
+            let settings = Settings {
+                policy: Arc::default(),
+                ..self.settings.clone()
+            };
+            modules[MANAGER] = Box::new(Manager::new(&settings));
         }
         if nature.breaks(Rule::NeedsDropped) {
             modules[MANAGER] = Box::new(Around::new(manager(), Hasty::default()));

@@ -26,7 +26,10 @@ pub(super) fn limited(world: &mut World, seed: u64, horizon: Span) {
     let is_so = random.chance(33);
     let is_so = match world.nature.broken {
         None => is_so,
-        Some(rule) => matches!(rule, Rule::CoresUnheard | Rule::PeriodUnheard),
+        Some(rule) => matches!(
+            rule,
+            Rule::CoresUnheard | Rule::PeriodUnheard | Rule::GradeUnheard
+        ),
     };
     if !is_so {
         return;
@@ -36,6 +39,7 @@ pub(super) fn limited(world: &mut World, seed: u64, horizon: Span) {
     let each = each(&mut Random::new(seed ^ 0x11_418), nodes);
     let first = binding(&mut random, nodes, &each);
     world.call(ADMINISTRATOR, first);
+    let breaks_grades = world.nature.breaks(Rule::GradeUnheard);
     let settings = &mut world.root().settings;
     for qos in &mut settings.qos {
         if random.chance(30) {
@@ -46,7 +50,8 @@ pub(super) fn limited(world: &mut World, seed: u64, horizon: Span) {
         }
         qos.limits_waived = random.chance(20);
     }
-    if Random::new(seed ^ 0x11_419).chance(40) {
+    let is_ordered = Random::new(seed ^ 0x11_419).chance(40);
+    if is_ordered || breaks_grades {
         by_qos(Arc::make_mut(&mut settings.policy));
     }
     let own = settings.queues.iter_mut();
