@@ -10,6 +10,7 @@ mod tell;
 
 mod accounts;
 mod arguments;
+mod array;
 mod imports;
 mod output;
 mod session;

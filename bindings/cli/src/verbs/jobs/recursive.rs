@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::{Args, OVER_MAX, SHOWN, children, instance, is_to_come, over, question, tell_stats};
+use crate::array::Array;
 use crate::field::{Format, Scene};
 use crate::hints::with_path;
 use crate::ids::Spelling;
@@ -327,15 +328,16 @@ fn hint(global: &Global, parts: &mut [Part]) {
 }
 
 fn as_json(parts: &[Part], users: &Users) -> anyhow::Result<()> {
-    let objects = parts.iter().flat_map(|part| {
-        part.rows.iter().map(|row| {
+    let mut array = Array::to(output::stdout());
+    for part in parts {
+        for row in &part.rows {
             let mut object = to_json(row, users);
             object["path"] = json!(part.path);
             object["instance"] = part.children.get(&row.id).map_or(Value::Null, instance);
-            object
-        })
-    });
-    output::json(&objects.collect::<Vec<Value>>())
+            array.put(&object)?;
+        }
+    }
+    Ok(array.end()?)
 }
 
 fn as_table(parts: Vec<Part>, args: &Args, users: Users) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 
 use anyhow::{anyhow, bail};
 use eddy_client::Client;
@@ -16,6 +16,7 @@ use eddy_wire::services::job::JobRow;
 use serde_json::Value;
 
 use super::{OVER_MAX, SHOWN, children_and_passed, instance, known, more, over};
+use crate::array::Array;
 use crate::listing::{Question, to_json};
 use crate::names::Users;
 use crate::output;
@@ -31,7 +32,7 @@ pub fn run(
     global.session_again(async |client| {
         let mut listed = Listed::to(output::stdout(), users);
         let result = listed.all(&client, question, ids).await;
-        printed.set(printed.get() || listed.rows > 0);
+        printed.set(printed.get() || listed.array.count() > 0);
         match result {
             Err(error) if printed.get() && !output::is_reader_gone(&error) => {
                 Err(anyhow!("{error:#}; what is printed is not all"))
@@ -41,21 +42,10 @@ pub fn run(
     })
 }
 
-/// How an array is printed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// In several lines, for people.
-    Pretty,
-    /// In one.
-    Plain,
-}
-
 /// The array, as far as it is printed.
 struct Listed<'a, W> {
-    out: W,
-    form: Form,
+    array: Array<W>,
     users: &'a Users,
-    rows: usize,
     /// Instances; none before the first page.
     children: Option<BTreeMap<JobId, ChildRow>>,
     /// So many that are over may be asked yet of what is left of them.
@@ -67,13 +57,8 @@ struct Listed<'a, W> {
 impl<'a, W: Write> Listed<'a, W> {
     fn to(out: W, users: &'a Users) -> Listed<'a, W> {
         Listed {
-            out,
-            form: match io::stdout().is_terminal() {
-                true => Form::Pretty,
-                false => Form::Plain,
-            },
+            array: Array::to(out),
             users,
-            rows: 0,
             children: None,
             over_left: OVER_MAX,
             seen: BTreeSet::new(),
@@ -95,7 +80,7 @@ impl<'a, W: Write> Listed<'a, W> {
         let mut pages = question.pages(client);
         while let Some(mut rows) = pages.next().await? {
             count += rows.len();
-            rows.truncate(most - self.rows);
+            rows.truncate(most - self.array.count());
             if !ids.is_empty() {
                 self.seen.extend(rows.iter().map(|row| row.id));
             }
@@ -106,7 +91,7 @@ impl<'a, W: Write> Listed<'a, W> {
         {
             bail!(unknown);
         }
-        self.end()?;
+        self.array.end()?;
         if count > most {
             let more = more(question, client).await?;
             eprintln!("eddy jobs: {SHOWN} jobs are shown and {more} more are not: -c 0 shows all");
@@ -128,7 +113,7 @@ impl<'a, W: Write> Listed<'a, W> {
         for row in rows {
             let mut object = to_json(row, self.users);
             object["instance"] = children.get(&row.id).map_or(Value::Null, instance);
-            self.put(&object)?;
+            self.array.put(&object)?;
         }
         // Of those that are printed nothing is told again.
         for row in rows {
@@ -136,59 +121,5 @@ impl<'a, W: Write> Listed<'a, W> {
         }
         self.children = Some(children);
         Ok(())
-    }
-
-    fn put(&mut self, object: &Value) -> anyhow::Result<()> {
-        let text = match self.form {
-            Form::Plain => serde_json::to_string(object)?,
-            Form::Pretty => {
-                let text = serde_json::to_string_pretty(object)?;
-                format!("\n  {}", text.replace('\n', "\n  "))
-            }
-        };
-        let before = match self.rows {
-            0 => "[",
-            _ => ",",
-        };
-        self.rows += 1;
-        Ok(write!(self.out, "{before}{text}")?)
-    }
-
-    /// An array without rows is one, too.
-    fn end(&mut self) -> io::Result<()> {
-        match (self.rows, self.form) {
-            (0, _) => writeln!(self.out, "[]")?,
-            (_, Form::Plain) => writeln!(self.out, "]")?,
-            (_, Form::Pretty) => writeln!(self.out, "\n]")?,
-        }
-        self.out.flush()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn printed(form: Form, rows: &[Value]) -> String {
-        let (mut out, users) = (Vec::new(), Users::read());
-        let mut listed = Listed::to(&mut out, &users);
-        listed.form = form;
-        for row in rows {
-            listed.put(row).expect("to memory");
-        }
-        listed.end().expect("to memory");
-        String::from_utf8(out).expect("JSON")
-    }
-
-    #[test]
-    fn rows_that_come_one_by_one_are_the_array_that_they_would_be_at_once() {
-        let rows = [json!({"id": 1, "name": "a\nb"}), json!({"id": 2})];
-        for some in [&rows[..], &rows[..1], &[]] {
-            let all = json!(some);
-            let pretty = serde_json::to_string_pretty(&all).expect("JSON");
-            assert_eq!(printed(Form::Pretty, some), format!("{pretty}\n"));
-            assert_eq!(printed(Form::Plain, some), format!("{all}\n"));
-        }
     }
 }
