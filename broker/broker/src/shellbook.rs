@@ -113,6 +113,17 @@ pub struct Spawn {
     pub environment: Arc<str>,
 }
 
+/// Whether a leader knows of a shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It never said hello.
+    ToNobody,
+    /// It said hello, and was never answered.
+    Perhaps,
+    /// One welcomed it.
+    Surely,
+}
+
 /// The bookkeeping of one shell.
 #[derive(Debug)]
 pub struct ShellBook {
@@ -123,6 +134,8 @@ pub struct ShellBook {
     leader: Epoch,
     /// Whether the leader of the present connection has said its epoch.
     welcomed: bool,
+    /// What is to be thought as long as no leader ever did.
+    unanswered: Known,
     parts: BTreeMap<Part, Held>,
     payloads: Payloads<Arc<str>>,
 }
@@ -136,6 +149,7 @@ impl ShellBook {
             pid,
             leader: Epoch(0),
             welcomed: false,
+            unanswered: Known::ToNobody,
             parts: BTreeMap::new(),
             payloads: Payloads::new(KEEPS),
         }
@@ -149,9 +163,12 @@ impl ShellBook {
             .count()
     }
 
-    /// Whether any leader has ever said that it leads this shell.
-    pub fn was_welcomed(&self) -> bool {
-        self.leader > Epoch(0)
+    /// Whether any leader knows of this shell.
+    pub fn known(&self) -> Known {
+        match self.leader {
+            Epoch(0) => self.unanswered,
+            _ => Known::Surely,
+        }
     }
 
     /// What is known of a part; `None` when nothing is.
@@ -180,6 +197,7 @@ impl ShellBook {
         match input {
             ShellInput::Connected => {
                 self.welcomed = false;
+                self.unanswered = Known::Perhaps;
                 out.push(ShellEffect::Send(self.hello()));
             }
             ShellInput::Disconnected => self.welcomed = false,

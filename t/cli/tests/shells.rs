@@ -2,13 +2,15 @@
 //! streams that are handed on.
 
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
+use eddy_cli_tests::fifo::Fifo;
 use eddy_cli_tests::place::Place;
-use eddy_cli_tests::process::Process;
+use eddy_cli_tests::process::{Process, readable_within};
 use eddy_cli_tests::running::{LIMIT, Running};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
@@ -26,6 +28,7 @@ const TOPIC: &str = "shell";
 /// A shell and this test as its leader. The shell goes when this does.
 struct Leader {
     shell: Running,
+    listener: UnixListener,
     stream: UnixStream,
     place: Place,
 }
@@ -41,7 +44,20 @@ fn part(job: u64, rank: u32) -> Part {
 impl Leader {
     /// Starts a shell by this script, in which `$@` is the command.
     fn begin(script: &str) -> anyhow::Result<Leader> {
+        let mut leader = Leader::greeted(Place::new()?, script)?;
+        leader.say(&ToShell::Welcome { leader: Epoch(1) })?;
+        Ok(leader)
+    }
+
+    /// The same with a pipe from who launched it, and before anybody has welcomed it.
+    fn launched() -> anyhow::Result<(Leader, Fifo)> {
         let place = Place::new()?;
+        let launcher = place.fifo("launcher")?;
+        let script = format!("exec \"$@\" --launched <{}", launcher.path().display());
+        Ok((Leader::greeted(place, &script)?, launcher))
+    }
+
+    fn greeted(place: Place, script: &str) -> anyhow::Result<Leader> {
         let listener = UnixListener::bind(place.path().join("run/shell"))?;
         std::fs::create_dir(place.path().join("state"))?;
         let mut command = place.command("/bin/sh");
@@ -50,19 +66,29 @@ impl Leader {
         command.args(["--rundir", &place.join("run")]);
         command.args(["--epoch", "1", "--instance", &place.join("state")]);
         let shell = Running::start(command)?;
-        let (stream, _) = listener.accept()?;
-        stream.set_read_timeout(Some(LIMIT))?;
+        let stream = accepted(&listener)?;
         let mut leader = Leader {
             shell,
+            listener,
             stream,
             place,
         };
-        match leader.hear()? {
-            FromShell::Hello { parts, .. } if parts.is_empty() => {}
+        leader.hear_hello()?;
+        Ok(leader)
+    }
+
+    /// It is killed, and the next one is there.
+    fn again(&mut self) -> Tested {
+        self.stream.shutdown(Shutdown::Both)?;
+        self.stream = accepted(&self.listener)?;
+        self.hear_hello()
+    }
+
+    fn hear_hello(&mut self) -> Tested {
+        match self.hear()? {
+            FromShell::Hello { parts, .. } if parts.is_empty() => Ok(()),
             other => bail!("not the hello of a new shell: {other:?}"),
         }
-        leader.say(&ToShell::Welcome { leader: Epoch(1) })?;
-        Ok(leader)
     }
 
     fn say(&mut self, word: &ToShell) -> Tested {
@@ -194,9 +220,16 @@ impl Leader {
     fn end(mut self) -> anyhow::Result<()> {
         self.say(&ToShell::Exit)?;
         let ran = self.shell.wait()?;
-        anyhow::ensure!(ran.code == 0, "the shell: {} {}", ran.code, ran.err);
+        ensure!(ran.code == 0, "the shell: {} {}", ran.code, ran.err);
         Ok(())
     }
+}
+
+fn accepted(listener: &UnixListener) -> anyhow::Result<UnixStream> {
+    ensure!(readable_within(listener, LIMIT), "no shell connects");
+    let (stream, _) = listener.accept()?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    Ok(stream)
 }
 
 fn has(bytes: &[u8], text: &str) -> usize {
@@ -207,6 +240,28 @@ fn has(bytes: &[u8], text: &str) -> usize {
 fn process(line: anyhow::Result<String>) -> anyhow::Result<Process> {
     let pid = line?.trim().parse()?;
     Process::of(pid).with_context(|| format!("process {pid} has ended"))
+}
+
+/// A job may have been placed on it, in a record that the leader made before it was killed.
+#[test]
+fn a_shell_that_said_hello_waits_for_the_next_leader_where_the_first_was_killed() -> Tested {
+    let (mut leader, launcher) = Leader::launched()?;
+    drop(launcher);
+    leader.again()?;
+    leader.say(&ToShell::Welcome { leader: Epoch(2) })?;
+    leader.start(part(1, 0), Role::Tasks, "exit 3", &json!({}))?;
+    assert_eq!(leader.ended(part(1, 0))?.status, 3 << 8);
+    leader.end()
+}
+
+/// Nobody would come who could tell it to end.
+#[test]
+fn a_shell_that_nobody_welcomed_goes_with_a_leader_that_ends_in_order() -> Tested {
+    let (leader, mut launcher) = Leader::launched()?;
+    launcher.let_go(1)?;
+    drop(launcher);
+    assert_eq!(leader.shell.wait()?.code, 0);
+    Ok(())
 }
 
 #[test]

@@ -203,6 +203,7 @@ impl Following {
             }
             self.drain();
         };
+        self.shells.iter_mut().for_each(Shells::leave);
         self.hosts.end().await;
         self.peers.flush();
         drop(self.pipes);

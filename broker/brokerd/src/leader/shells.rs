@@ -26,6 +26,7 @@ use crate::life::Life;
 use crate::own::Own;
 use crate::rundir;
 use crate::shell::leftover::Process;
+use crate::shell::process::launcher::Launched;
 use crate::shell::procfs::MARKER_VARIABLE;
 use crate::shell::reap;
 use crate::shell::spawn::Rlimit;
@@ -72,6 +73,7 @@ pub struct Shells {
     ground: Ground,
     tell: Tell,
     watched: HashSet<Epoch>,
+    launched: Launched,
     /// The last that is dead and swept up after.
     over: Option<Epoch>,
 }
@@ -83,6 +85,7 @@ impl Shells {
             ground,
             tell,
             watched: HashSet::new(),
+            launched: Launched::default(),
             over: None,
         }
     }
@@ -102,7 +105,8 @@ impl Shells {
         self.over = self.over.filter(|over| *over < epoch);
         let started = self.ground.command(epoch);
         let life = started.and_then(|mut command| {
-            let child = command.spawn()?;
+            let mut child = command.spawn()?;
+            self.launched.keep(epoch, child.stdin.take());
             tracing::info!(epoch = epoch.0, pid = child.id(), "a shell was started");
             Life::of_child(child)
         });
@@ -143,9 +147,15 @@ impl Shells {
         self.watched.len()
     }
 
+    /// This process ends in order: those that nobody welcomed yet end with it.
+    pub fn leave(&mut self) {
+        self.launched.leave();
+    }
+
     /// It is dead: its number is not watched any more.
     pub fn dead(&mut self, epoch: Epoch) {
         self.watched.remove(&epoch);
+        self.launched.drop(epoch);
         self.over = self.over.max(Some(epoch));
     }
 
@@ -187,8 +197,7 @@ impl Ground {
         if let Some(marker) = &self.marker {
             command.env(MARKER_VARIABLE, marker);
         }
-        // The other end is kept with the watch: it closes with this process, and a shell
-        // that no leader knows of yet ends by that.
+        // The other end closes with this process, and a shell that no leader knows of yet ends by that.
         command
             .arg("--launched")
             .stdin(Stdio::piped())

@@ -6,12 +6,13 @@
 //! (`eddy_broker::shellbook`) and does what the book says; two more threads
 //! spawn. It decides nothing itself and ends when it is told to, when it
 //! holds nothing and no broker was there for a minute, or when who launched it
-//! is gone before a leader knew of it.
+//! is gone before a leader can know of it.
 
 pub mod hunt;
 pub mod inherited;
 pub mod input;
 pub mod intake;
+pub mod launcher;
 pub mod limits;
 pub mod link;
 pub mod mock;
@@ -29,13 +30,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput, Spawn};
+use eddy_broker::shellbook::{Known, ShellBook, ShellEffect, ShellInput, Spawn};
 use eddy_wire::id::Epoch;
 use eddy_wire::input::{Portion, Taken};
 use eddy_wire::shell::{FromShell, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
 
 use self::inherited::Streams;
+use self::launcher::Parting;
 use self::limits::{own_umask, raise_open_files};
 use self::link::{Link, Outlook};
 use self::mock::Mocks;
@@ -95,7 +97,7 @@ pub struct ShellArgs {
     #[arg(long, value_name = "N")]
     pub nofile: Option<u64>,
     /// Standard input is a pipe from who launched this shell, which ends with it unless a leader
-    /// has welcomed it before
+    /// may know of it by then
     #[arg(long)]
     pub launched: bool,
 }
@@ -404,15 +406,19 @@ impl Shell {
         }
     }
 
-    /// Before its first welcome nobody knows of it who could tell it to end: whoever
-    /// launched it was to tell the leader, and in an end of the instance does not.
+    /// Before its first welcome perhaps nobody knows of it who could tell it to end: whoever launched it was to tell
+    /// the leader, and in an end of the instance does not. One that has said hello may have been given a job, though,
+    /// in a record of a leader that was killed before it could welcome it; the next one looks for it here.
     fn launcher_gone(&mut self) {
         if let Some(token) = self.launcher.take() {
             self.watch.remove(token, io::stdin());
         }
-        if !self.book.was_welcomed() {
-            tracing::info!("who launched this shell is gone, and no leader knows of it");
-            self.course = Course::Leaving;
+        match (self.book.known(), Parting::read()) {
+            (Known::Surely, _) | (Known::Perhaps, Parting::Cut) => {}
+            (Known::Perhaps, Parting::InOrder) | (Known::ToNobody, _) => {
+                tracing::info!("who launched this shell is gone, and no leader knows of it");
+                self.course = Course::Leaving;
+            }
         }
     }
 

@@ -65,6 +65,7 @@ impl Leader {
             }
             tokio::time::sleep(END_LOOK).await;
         }
+        self.shells.leave();
         let patience = END_PATIENCE + END_PATIENCE_PER_RANK * ranks;
         self.nodes.end((Instant::now() + patience).into()).await;
         self.store.close();
