@@ -375,6 +375,7 @@ impl InstanceConfig {
 
 /// Walks the tables down to the keys.
 fn set_all(config: &mut Config, prefix: &str, table: &Table, errors: &mut Vec<ConfigError>) {
+    let all = KEYS.iter().map(|key| key.path).chain(tables::LISTS);
     for (name, value) in table {
         let path = if prefix.is_empty() {
             name.clone()
@@ -383,7 +384,7 @@ fn set_all(config: &mut Config, prefix: &str, table: &Table, errors: &mut Vec<Co
         };
         let inner = format!("{path}.");
         match value {
-            Value::Table(table) if KEYS.iter().any(|key| key.path.starts_with(&inner)) => {
+            Value::Table(table) if all.clone().any(|key| key.starts_with(&inner)) => {
                 set_all(config, &path, table, errors);
             }
             value => set(config, &path, value, errors),

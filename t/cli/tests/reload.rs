@@ -361,7 +361,10 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
         "{errors:?}"
     );
     let errors = refused(&instance, &["set", "tree.fan=3"])?;
-    assert_eq!(errors, ["eddy config set: tree.fan: unknown key"]);
+    assert_eq!(
+        errors,
+        ["eddy config set: tree.fan: unknown key; in tree there is fanout"]
+    );
     assert_eq!(get(&instance, "queue.debug.limits.running_jobs")?, "3");
     let told = set(&["policy.preset=easy"])?;
     let preset = "policy.preset: \"fcfs\" -> \"easy\"".to_owned();

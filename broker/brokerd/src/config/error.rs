@@ -10,6 +10,11 @@ use super::keys::KEYS;
 use super::tables;
 use crate::users::UserError;
 
+/// What is before a key of those that an `[[instance]]` is started with.
+const INNER: &str = ".set.";
+/// What has keys that the policy knows.
+const POLICY: &str = "policy";
+
 /// What is wrong with one key of a configuration.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ConfigError {
@@ -205,11 +210,47 @@ impl ConfigError {
     }
 }
 
-/// A hint for a key that is nearly one.
+/// What there is in place of a key: the one of its last name that is elsewhere, else what is where it stands.
 fn near(path: &str) -> String {
-    let last = path.rsplit('.').next().unwrap_or(path);
-    let known = KEYS
-        .iter()
-        .find(|key| key.path.rsplit('.').next() == Some(last));
-    known.map_or_else(String::new, |key| format!("; there is {}", key.path))
+    // What an [[instance]] is started with is a configuration without lists.
+    let (path, lists) = match path.rsplit_once(INNER) {
+        Some((_, inner)) => (inner, &[][..]),
+        None => (path, &tables::LISTS[..]),
+    };
+    let all = KEYS.iter().map(|key| key.path);
+    let all: Vec<&str> = all.chain([POLICY]).chain(lists.iter().copied()).collect();
+    let last = path.rsplit('.').next();
+    let mut keys = all.iter().filter(|key| key.contains('.'));
+    match keys.find(|key| key.rsplit('.').next() == last) {
+        Some(known) => format!("; there is {known}"),
+        None => beside(path, &all),
+    }
+}
+
+/// The names in the innermost table of a path that is there.
+fn beside(path: &str, all: &[&'static str]) -> String {
+    let in_table = |place: &str| {
+        let inside = all.iter().filter_map(|key| {
+            let rest = key.strip_prefix(place)?;
+            match place {
+                "" => Some(rest),
+                _ => rest.strip_prefix('.'),
+            }
+        });
+        let mut names = Vec::new();
+        for name in inside.filter_map(|key| key.split('.').next()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    };
+    let ends = path.rmatch_indices('.').map(|(at, _)| &path[..at]);
+    let tables = std::iter::once(path).chain(ends);
+    let found = tables.map(|place| (place, in_table(place)));
+    match found.into_iter().find(|(_, names)| !names.is_empty()) {
+        Some((place, names)) if names.len() == 1 => format!("; in {place} there is {}", names[0]),
+        Some((place, names)) => format!("; in {place} there are {}", names.join(", ")),
+        None => format!("; there are {}", in_table("").join(", ")),
+    }
 }

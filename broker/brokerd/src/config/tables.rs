@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{ConfigError, typed};
 
 /// Lists of tables with names.
-const LISTS: [&str; 6] = ["ingest.filter", "instance", "queue", "qos", "class", "pool"];
+pub(super) const LISTS: [&str; 6] = ["ingest.filter", "instance", "queue", "qos", "class", "pool"];
 /// What may change while an instance runs, with all below it.
 const LIVE: [&str; 17] = [
     "access",

@@ -81,7 +81,7 @@ fn all_errors_come_at_once_with_their_keys() {
             "exec.kill_grace: is \"NaN\"; allowed is a duration of at most a day such as \"5s\" (RFC 23), or a number of seconds",
             "journal.sync: is \"maybe\"; allowed is \"full\" or \"normal\"",
             "limits.clients: is -1; allowed is a whole number from 1 to 65536",
-            "limits.foo: unknown key",
+            "limits.foo: unknown key; in limits there are clients, user_clients, user_outstanding, user_rate, outstanding, reply_bytes, waiting_jobs, spool_bytes",
             "sync: unknown key; there is journal.sync",
         ]
     );
@@ -177,7 +177,7 @@ ranks = "0"
             "instance[1].ranks: is \"0-\"; allowed is ranks such as \"0-3,7\", at most 65536 of them".to_owned(),
             "instance[1].set.access.private: is true; allowed is nothing: [access] of the root says who may connect".to_owned(),
             format!("instance[1].set.exec.kill_grace: is \"x\"; allowed is {span}"),
-            "instance[1].set.foo: unknown key".to_owned(),
+            "instance[1].set.foo: unknown key; there are journal, exec, grant, history, tree, quorum, defaults, limits, access, rank, policy".to_owned(),
             "instance[1].size: unknown key; there are name, nodes, ranks, hosts, property, share, elastic, home, lend_max, leader, policy, set".to_owned(),
             format!("instance[2].name: is \"root\", which stands for this instance; allowed is {name}"),
             "instance[2].ranks: is \"0\"; allowed is only one of nodes, ranks, hosts, property, share and elastic".to_owned(),

@@ -3,6 +3,31 @@
 use super::*;
 use crate::users::UserError;
 
+/// What there is at the top.
+const TOP: &str = "journal, exec, grant, history, tree, quorum, defaults, limits, access, rank, policy, ingest, \
+                   instance, queue, qos, class, pool";
+
+#[test]
+fn what_is_unknown_is_told_with_what_is_known_where_it_stands() {
+    let text = "queues = 3\n[exec]\ntest.nap = \"5s\"\n[ingest]\nfilters = []\n[rank]\nfanout = 3\n\
+                [site]\nname = \"a\"\n[journal.sync.mode]\n";
+    assert_eq!(
+        lines(text),
+        [
+            "exec.test.nap: unknown key; in exec.test there is run_duration".to_owned(),
+            "ingest.filters: unknown key; in ingest there is filter".to_owned(),
+            "journal.sync: is { mode = {} }; allowed is \"full\" or \"normal\"".to_owned(),
+            format!("queues: unknown key; there are {TOP}"),
+            "rank.fanout: unknown key; there is tree.fanout".to_owned(),
+            format!("site: unknown key; there are {TOP}"),
+        ]
+    );
+    assert_eq!(
+        lines("journal = 4"),
+        ["journal: unknown key; in journal there is sync"]
+    );
+}
+
 #[test]
 fn what_is_right_is_read_beside_what_is_wrong() {
     let text = "[access]\nusers = [\"ann\"]\n[foo]\na = 1\n";
@@ -11,7 +36,10 @@ fn what_is_right_is_read_beside_what_is_wrong() {
         config.instance.access.users,
         Users::Named(vec!["ann".to_owned()])
     );
-    assert_eq!(told(text, &errors), ["line 3: foo: unknown key"]);
+    assert_eq!(
+        told(text, &errors),
+        [format!("line 3: foo: unknown key; there are {TOP}")]
+    );
     let errors = [ConfigError::User {
         path: "access.users".to_owned(),
         why: UserError::NoName("ann".to_owned()),
