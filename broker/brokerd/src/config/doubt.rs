@@ -3,6 +3,7 @@
 //! Asked by who reads one for people: told as warnings, since an instance with it begins all the same, and it may be
 //! right again when nodes come. What depends on nodes is known with an inventory only.
 
+use eddy_wire::account::Limits;
 use eddy_wire::resource_set::ResourceSet;
 
 use super::declared::{DeclaredInstance, ROOT};
@@ -17,9 +18,48 @@ pub fn doubts(config: &InstanceConfig, inventory: Option<&ResourceSet>) -> Vec<C
         let path = format!("queue[{at}]");
         let small = too_small(config, inventory, (&path, queue));
         let lacks = inventory.and_then(|there| lacks(there, (&path, queue)));
-        small.into_iter().chain(lacks)
+        let least = queue.rules.min_nodes.unwrap_or(1);
+        let limits = none_begins(&path, &queue.rules.limits, &queue.rules.user_limits, least);
+        small.into_iter().chain(lacks).chain(limits)
     });
-    nobody(config).into_iter().chain(queues).collect()
+    let qos = config.qos.iter().enumerate().flat_map(|(at, qos)| {
+        let path = format!("qos[{at}]");
+        none_begins(&path, &qos.limits, &qos.user_limits, 1)
+    });
+    let nobody = nobody(config).into_iter();
+    nobody.chain(qos).chain(queues).collect()
+}
+
+/// Limits under which no job of a queue or a QoS can ever begin, whose jobs have so many nodes at least. Someone may
+/// mean it for a while, and a start with limits that were obeyed before is to be made: no error.
+fn none_begins(path: &str, all: &Limits, of_user: &Limits, least: u32) -> Vec<ConfigError> {
+    let of = [("limits", all), ("user_limits", of_user)];
+    let found = of.into_iter().flat_map(|(table, limits)| {
+        // A node that a job has gives it a core at least.
+        let keys = [
+            ("running_jobs", limits.running_jobs, 1),
+            ("submitted_jobs", limits.submitted_jobs, 1),
+            ("nodes", limits.nodes, least),
+            ("cores", limits.cores, least),
+            ("job_nodes", limits.job_nodes, least),
+            ("job_cores", limits.job_cores, least),
+        ];
+        keys.into_iter().filter_map(move |(key, given, needs)| {
+            let given = given.filter(|given| *given < needs)?;
+            let why = match needs {
+                1 => "no job can ever begin under it".to_owned(),
+                needs => format!(
+                    "no job can ever begin under it, as each has {needs} nodes at least (min_nodes)"
+                ),
+            };
+            Some(ConfigError::Doubt {
+                path: format!("{path}.{table}.{key}"),
+                given: given.to_string(),
+                why,
+            })
+        })
+    });
+    found.collect()
 }
 
 /// Nobody else may submit: where that is meant nothing need be written but at a root that everybody may use.
@@ -109,6 +149,26 @@ mod tests {
         let [alone, there] = told(text);
         assert_eq!(alone, [own.clone(), any.clone()]);
         assert_eq!(there, [own, any, root]);
+    }
+
+    #[test]
+    fn limits_under_which_nothing_can_begin_are_doubted() {
+        let text = "[[qos]]\nname = \"a\"\nlimits = { running_jobs = 0, gpus = 0 }\n\
+                    [[queue]]\nname = \"b\"\nmin_nodes = 3\nlimits = { nodes = 2, cores = 2, job_nodes = 3 }\n\
+                    user_limits = { nodes = 3, job_cores = 1, submitted_jobs = 0 }\n\
+                    [[queue]]\nname = \"c\"\nuser_limits = { nodes = 1, running_jobs = 1, cores = 1 }";
+        let none = "no job can ever begin under it";
+        let wide = format!("{none}, as each has 3 nodes at least (min_nodes)");
+        assert_eq!(
+            told(text)[0],
+            [
+                format!("qos[0].limits.running_jobs: is 0; {none}"),
+                format!("queue[0].limits.nodes: is 2; {wide}"),
+                format!("queue[0].limits.cores: is 2; {wide}"),
+                format!("queue[0].user_limits.submitted_jobs: is 0; {none}"),
+                format!("queue[0].user_limits.job_cores: is 1; {wide}"),
+            ]
+        );
     }
 
     #[test]
