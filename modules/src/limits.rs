@@ -52,6 +52,8 @@ struct Count {
     running: u64,
     /// Those of them that hold something.
     begun: u64,
+    /// Those of them that gave their cores back for a while.
+    suspended: u64,
     nodes: u64,
     cores: u64,
     gpus: u64,
@@ -141,6 +143,12 @@ impl Seen {
             qos: self.party.qos.clone(),
             queue: self.spec.jobspec.attributes.system.queue.clone(),
         }
+    }
+
+    /// Whether it gave cores back that it has again one day; an instance gives them for good.
+    fn is_suspended(&self) -> bool {
+        let lacks = |(_, left): (Time, Piece)| left.cores < self.stage.granted.cores;
+        self.spec.request.work == Work::Tasks && self.stage.since.is_some_and(lacks)
     }
 
     /// What it takes of limits: what it has, where it has that, and no more than what it asked for. An instance
@@ -490,6 +498,7 @@ impl Limits {
             if is_through {
                 go(&mut count.running, 1);
                 go(&mut count.begun, u64::from(seen.stage.since.is_some()));
+                go(&mut count.suspended, u64::from(seen.is_suspended()));
                 go(&mut count.nodes, cost.nodes);
                 go(&mut count.cores, cost.cores);
                 go(&mut count.gpus, cost.gpus);

@@ -57,26 +57,39 @@ enum Unit {
     Micros,
 }
 
-/// Of those who count for a limit so many hold something, and so many wait with a place.
+/// Of those who count for a limit so many hold something, some of these are suspended, and so many wait with a place.
 #[derive(Clone, Copy, Default)]
 struct Placed {
     begun: u64,
+    suspended: u64,
     waiting: u64,
 }
 
 impl Placed {
-    /// Whoever looks for the running jobs that were counted does not find those who wait.
+    /// Whoever looks for the running jobs that were counted does not find those who wait, nor the cores of those
+    /// who are suspended.
     fn words(self) -> String {
-        let verb = |count, one: &str, many: &str| match count {
+        if self.suspended == 0 && self.waiting == 0 {
+            return String::new();
+        }
+        let runs = self.begun.saturating_sub(self.suspended);
+        let parts = [
+            (runs, ["runs", "run"]),
+            (
+                self.suspended,
+                [
+                    "is suspended and counts in full",
+                    "are suspended and count in full",
+                ],
+            ),
+            (self.waiting, ["waits with a place", "wait with a place"]),
+        ];
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        let parts = parts.map(|(count, [one, many])| match count {
             1 => format!("1 {one}"),
             _ => format!("{count} {many}"),
-        };
-        let waiting = verb(self.waiting, "waits", "wait");
-        match (self.begun, self.waiting) {
-            (_, 0) => String::new(),
-            (0, _) => format!(" ({waiting} with a place)"),
-            (begun, _) => format!(" ({}, {waiting} with a place)", verb(begun, "runs", "run")),
-        }
+        });
+        format!(" ({})", parts.collect::<Vec<String>>().join(", "))
     }
 }
 
@@ -165,6 +178,7 @@ pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Questi
     };
     let placed = Placed {
         begun: count.begun,
+        suspended: count.suspended,
         waiting: count.running.saturating_sub(count.begun),
     };
     let mut add = |limit, most: Option<u64>, have, asked, unit| {

@@ -65,9 +65,14 @@ fn an_instance_counts_with_what_it_has_left_and_a_suspended_job_with_all() {
         tell(&mut limits, 1, job, Kind::GrantChanged(granted(1)));
         let expected = match job {
             1 => "",
-            _ => "limit `cores` of user 7 in account `a` is 2: 2 are taken, 1 asked for",
+            _ => {
+                "limit `cores` of user 7 in account `a` is 2: 2 are taken, 1 asked for \
+                  (1 is suspended and counts in full)"
+            }
         };
         assert_eq!(why(&limits, job + 1), expected);
+        tell(&mut limits, 2, job, Kind::GrantChanged(granted(2)));
+        assert!(why(&limits, job + 1).ends_with("2 are taken, 1 asked for"));
         tell(&mut limits, 2, job, Kind::Finish(0));
         tell(&mut limits, 2, job, Kind::Free);
     }
