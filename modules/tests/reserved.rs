@@ -1,5 +1,6 @@
 //! Reservations, and those whom they do not keep out.
 
+use eddy_wire::message::Roles;
 use serde_json::{Value, json};
 
 use crate::instance::Instance;
@@ -34,6 +35,51 @@ fn what_takes_nothing_starts_where_a_reservation_is_to_come() {
     i.tick_after(1);
     assert!(!i.life(2, "submit").contains(&"alloc"));
     assert!(i.records.len() < plans + 6);
+}
+
+#[test]
+fn a_reservation_in_which_no_job_fits_is_for_maintenance_only() {
+    let mut i = Instance::with(2);
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let from = i.now.0 as f64 / 1e6 + 600.0;
+    let mut create = |name: &str, span: f64, purpose: Value| {
+        let body = json!({
+            "name": name, "from": from, "span": span, "purpose": purpose, "nodes": {"count": 1},
+        });
+        i.call("reservation.create", &body)
+    };
+    let jobs = || json!({"jobs": {"users": [7]}});
+    let refused = create("short", 11.0, jobs());
+    let allowed = "duration: 11 s given, allowed is more than 11 s, or maintenance";
+    assert!(refused.contains(allowed), "{refused}");
+    for (name, span, purpose) in [("fan", 11.0, json!("maintenance")), ("long", 12.0, jobs())] {
+        let made = create(name, span, purpose);
+        assert!(made.contains(&format!("\"name\":\"{name}\"")), "{made}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_reservation_that_is_deleted_is_named() {
+    let mut i = Instance::with(2);
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let from = i.now.0 as f64 / 1e6 + 600.0;
+    for name in ["a", "b"] {
+        let body = json!({
+            "name": name, "from": from, "span": 600.0, "purpose": {"jobs": {"users": [7]}}, "nodes": {"count": 1},
+        });
+        i.call("reservation.create", &body);
+    }
+    i.submit(0, 1, &json!({"duration": 60.0, "reservation": "a"}));
+    i.submit(0, 1, &json!({"duration": 60.0}));
+    i.submit(0, 1, &json!({"duration": 60.0, "reservation": "a"}));
+    let told = i.call("reservation.delete", &json!({"name": "a", "also": ["b"]}));
+    let told: Value = serde_json::from_str(&told).expect("an answer is JSON");
+    assert_eq!(
+        told,
+        json!([{"name": "a", "pending": 2, "jobs": [1, 3]}, {"name": "b", "pending": 0, "jobs": []}])
+    );
+    assert_eq!(i.exceptions(1).len(), 1);
+    assert_eq!(i.exceptions(2).len(), 0);
 }
 
 #[test]
@@ -92,13 +138,17 @@ fn a_list_with_a_name_that_is_unknown_deletes_nothing() {
     let mut i = Instance::with(2);
     reserve(&mut i, 7200, "0-1");
     i.call("kvs.put", &json!({"key": "r", "value": 1}));
-    for (topic, field) in [("reservation.delete", "name"), ("kvs.delete", "key")] {
+    let nobody = "[{\"name\":\"r\",\"pending\":0,\"jobs\":[]}]";
+    for (topic, field, done) in [
+        ("reservation.delete", "name", nobody),
+        ("kvs.delete", "key", "null"),
+    ] {
         let records = i.records.len();
         let reply = i.call(topic, &json!({field: "r", "also": ["gone"]}));
         assert!(reply.contains("`gone`"), "{topic}: {reply}");
         assert_eq!(i.records.len(), records, "{topic}");
         let reply = i.call(topic, &json!({field: "r", "also": ["r"]}));
-        assert_eq!(reply, "null", "{topic}");
+        assert_eq!(reply, done, "{topic}");
         assert_eq!(i.records.len(), records + 1, "{topic}");
     }
     let many = vec!["r"; 10_000];

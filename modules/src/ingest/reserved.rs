@@ -128,7 +128,7 @@ impl Reserved {
 
     /// A job of a reservation ends in it.
     fn in_time(&self, now: Time, found: &Reservation, spec: &Spec) -> Result<(), Refusal> {
-        let margin = cleanup(self.grace).0 + BEGINNING.0;
+        let margin = margin(self.grace).0;
         let left = (found.until - now.max(found.from)).0 - margin;
         let left = left.max(0);
         let given = match spec.request.duration {
@@ -165,6 +165,12 @@ fn whose(found: &Reservation) -> String {
     let accounts = accounts.iter().map(|account| format!("account {account}"));
     let all: Vec<String> = accounts.chain(users).collect();
     format!("for {}", all.join(", "))
+}
+
+/// How long before the end of a reservation the limits of its jobs are over, and then what is no room for any:
+/// where so much passes between TERM and KILL.
+pub(crate) fn margin(grace: Span) -> Span {
+    Span(cleanup(grace).0.saturating_add(BEGINNING.0))
 }
 
 /// What begins with a reservation begins a little later: who asks for all of it would never begin.

@@ -11,6 +11,7 @@ use eddy_sched::cleanup;
 use eddy_wire::account::Name;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Kind;
+use eddy_wire::fsd::seconds_of_micros;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
@@ -19,11 +20,13 @@ use eddy_wire::reservation::{self, Kept, Purpose, RESERVATIONS_MAX, Reservation,
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::reservation::{
-    Create, CreateRequest, DeleteRequest, List, ReservationRow, Running, Which,
+    Create, CreateRequest, DELETED_JOBS_MAX, DeleteRequest, Deleted, List, ReservationRow, Running,
+    Which,
 };
 use eddy_wire::time::{Span, Time};
 
 use super::{Sched, Seen};
+use crate::ingest::reserved::margin;
 use crate::once;
 use crate::resource::targets;
 
@@ -115,12 +118,14 @@ impl Sched {
             _ => {
                 let asked: DeleteRequest = request.parse()?;
                 let key = asked.once;
-                for name in self.deleted(asked)? {
-                    let userid = request.uid;
+                let gone = self.deleted(asked)?;
+                let gone: Vec<Deleted> = gone.into_iter().map(|name| self.let_go(name)).collect();
+                for one in &gone {
+                    let (name, userid) = (one.name.clone(), request.uid);
                     let kept = Kept::Deleted { name, userid };
                     out.append_own(now, Kind::Reservation(Box::new(kept)));
                 }
-                once::reply(now, request, key, &(), out);
+                once::reply(now, request, key, &gone, out);
             }
         }
         Ok(())
@@ -136,6 +141,21 @@ impl Sched {
                 false => Err(Refusal::not_found(self.unknown(&name))),
             })
             .collect()
+    }
+
+    /// Who waits for one that is to be no more.
+    fn let_go(&self, name: Name) -> Deleted {
+        let waits = |(_, seen): &(&JobId, &Seen)| {
+            seen.held.is_none() && reservation::of(&seen.submit.spec) == Some(name.as_str())
+        };
+        let all = || self.jobs.iter().filter(waits);
+        let jobs = all().take(DELETED_JOBS_MAX).map(|(job, _)| *job);
+        let (jobs, pending) = (jobs.collect(), all().count() as u64);
+        Deleted {
+            name,
+            pending,
+            jobs,
+        }
     }
 
     fn unknown(&self, name: &Name) -> String {
@@ -229,6 +249,16 @@ impl Sched {
         let until = from.after(span);
         if span <= Span::ZERO || until.0 == i64::MAX {
             let text = format!("duration: {span} s given, allowed is a time that ends");
+            return Err(Refusal::invalid(text));
+        }
+        // One that no job could ever be in would keep its nodes for nobody, which maintenance says in its name.
+        let margin = margin(self.rules.grace());
+        if body.purpose != Purpose::Maintenance && span <= margin {
+            let (given, margin) = (seconds_of_micros(span.0), seconds_of_micros(margin.0));
+            let text = format!(
+                "duration: {given} s given, allowed is more than {margin} s, or maintenance: so long before its end its \
+                 jobs begin to end"
+            );
             return Err(Refusal::invalid(text));
         }
         let mut made = Reservation {

@@ -110,3 +110,30 @@ fn a_reservation_lists_the_nodes_that_are_there() -> Tested {
     assert_eq!(listed[0]["ranks"], "0", "{listed}");
     Ok(())
 }
+
+#[test]
+fn who_deletes_a_reservation_is_told_whom_that_ends() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let user = rustix::process::getuid().as_raw().to_string();
+    let create = [
+        "reservation",
+        "create",
+        "--users",
+        &user,
+        "--nodes=0",
+        "--start=+1h",
+    ];
+    let refused = instance.run(&[&create[..], &["lab", "--duration=11s"]].concat())?;
+    let said = "eddy reservation: duration: 11 s given, allowed is more than 11 s, or maintenance: so long before its end \
+                its jobs begin to end";
+    assert_eq!(refused.refusal()?, said);
+    instance.ok(&[&create[..], &["lab", "--duration=1h"]].concat())?;
+    let waits = instance.submit(&["-t10m", "--reservation=lab", "true"])?;
+    let told = instance.ok(&["reservation", "delete", "lab"])?;
+    assert_eq!(
+        told,
+        format!("lab: 1 job that waits for it is ended: {waits}\n")
+    );
+    assert_ne!(instance.code(&waits)?, 0);
+    Ok(())
+}

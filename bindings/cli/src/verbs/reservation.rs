@@ -5,12 +5,13 @@ use clap::{ArgGroup, Subcommand};
 use eddy_wire::account::Name;
 use eddy_wire::reservation::Purpose;
 use eddy_wire::services::reservation::{
-    Create, CreateRequest, Delete, DeleteRequest, List, ReservationRow, Running, Which,
+    Create, CreateRequest, Delete, DeleteRequest, Deleted, List, ReservationRow, Running, Which,
 };
 use eddy_wire::time::{Span, Time};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::ids::Spelling;
 use crate::names::Users;
 use crate::number::number;
 use crate::session::Global;
@@ -40,7 +41,8 @@ enum Verb {
     /// Make a reservation; owner and admins may
     ///
     /// It is refused where jobs would still run on its nodes when it begins, and where another
-    /// reservation has one of them at that time.
+    /// reservation has one of them at that time. So is one in which no job fits, since its jobs begin to end
+    /// some time before it does (11 s where exec.kill_grace is 5 s), but for --maintenance.
     Create(Box<New>),
     /// List reservations that are on or to come
     ///
@@ -56,7 +58,7 @@ enum Verb {
         no_header: bool,
     },
     /// End reservations before their time, all that are named or none: what runs goes on, jobs that
-    /// wait for them are ended
+    /// wait for them are ended, and named
     Delete {
         /// Which
         #[arg(value_name = "NAME", required = true)]
@@ -124,7 +126,8 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 let (name, also) = (name.clone(), also.to_vec());
                 let once = Some(Uuid::now_v7());
                 let request = DeleteRequest { name, also, once };
-                client.call::<Delete>(&request).await?;
+                let gone = client.call::<Delete>(&request).await?;
+                output::lines(gone.iter().filter_map(ended))?;
             }
         }
         Ok(0)
@@ -169,6 +172,24 @@ impl New {
             once: Some(Uuid::now_v7()),
         })
     }
+}
+
+/// Whom the end of one ends; nothing of one for which nobody waits.
+fn ended(gone: &Deleted) -> Option<String> {
+    if gone.pending == 0 {
+        return None;
+    }
+    let spelling = Spelling::of_locale();
+    let mut words: Vec<String> = gone.jobs.iter().map(|job| spelling.show(*job)).collect();
+    let more = gone.pending.saturating_sub(gone.jobs.len() as u64);
+    if more > 0 {
+        words.push(format!("{more} more"));
+    }
+    let jobs = match gone.pending {
+        1 => "1 job that waits for it is".to_owned(),
+        many => format!("{many} jobs that wait for it are"),
+    };
+    Some(format!("{}: {jobs} ended: {}", gone.name, words.join(", ")))
 }
 
 fn state(row: &ReservationRow) -> &'static str {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::resource::Targets;
 use super::service;
 use crate::account::Name;
+use crate::id::JobId;
 use crate::message::Roles;
 use crate::reservation::{Purpose, Reservation};
 use crate::time::{Span, Time};
@@ -18,7 +19,7 @@ service!(
 );
 service!(
     /// End a reservation before its time: what runs in it goes on, what waits for it is ended.
-    Delete, "reservation.delete", Roles::OWNER.or(Roles::ADMIN), DeleteRequest => ()
+    Delete, "reservation.delete", Roles::OWNER.or(Roles::ADMIN), DeleteRequest => Vec<Deleted>
 );
 service!(
     /// The reservations that stand.
@@ -80,6 +81,20 @@ pub struct DeleteRequest {
     /// Of the sender's making: the same key is the same request, so that whoever lost the answer may ask again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub once: Option<Uuid>,
+}
+
+/// The most jobs of a reservation that are named when it is deleted.
+pub const DELETED_JOBS_MAX: usize = 16;
+
+/// A reservation that is no more, and who waited for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deleted {
+    /// Its name.
+    pub name: Name,
+    /// How many jobs name it and hold nothing: they end, those that wait for something else once that is over.
+    pub pending: u64,
+    /// The first of them, no more than [`DELETED_JOBS_MAX`].
+    pub jobs: Vec<JobId>,
 }
 
 /// One reservation.
