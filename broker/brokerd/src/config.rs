@@ -36,7 +36,7 @@ use serde_json::Value as Json;
 use toml::{Table, Value};
 
 use declared::DeclaredInstance;
-pub use doubt::doubts;
+pub use doubt::{doubts, new_doubts};
 pub use error::ConfigError;
 pub use keys::{KEYS, Key};
 pub use lines::told;

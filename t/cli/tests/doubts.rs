@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
 
 type Tested = anyhow::Result<()>;
@@ -43,6 +44,37 @@ fn what_is_hardly_meant_is_warned_of_by_a_check_and_by_a_start() -> Tested {
     }
     place.run(&["shutdown", "--at", &state])?.ok()?;
     place.nothing_is_left()
+}
+
+#[test]
+fn a_change_tells_the_doubts_that_are_new_with_it() -> Tested {
+    let place = Place::new()?;
+    let (file, state) = (place.join("site.toml"), place.path().join("state"));
+    let queue =
+        |name: &str, least: u32| format!("[[queue]]\nname = \"{name}\"\nmin_nodes = {least}\n");
+    fs::write(&file, queue("a", 3))?;
+    let instance =
+        Instance::start_in(place, state, &["--fake=nodes=2,cores=1", "--config", &file])?;
+    let warned = |words: &[&str]| -> anyhow::Result<Vec<String>> {
+        let ran = instance.run(&[&["config"][..], words].concat())?;
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let told = ran
+            .err
+            .lines()
+            .filter_map(|line| line.split_once("warning: "));
+        Ok(told.map(|(_, told)| told.to_owned()).collect())
+    };
+    let why = "this instance has 2 at most, so that no job can be of this queue";
+    // It was told of at the start.
+    assert_eq!(warned(&["reload"])?, [""; 0]);
+    fs::write(&file, queue("b", 4) + &queue("a", 3))?;
+    let of_b = format!("{file}: line 3: queue[0].min_nodes: is 4; {why}");
+    assert_eq!(warned(&["reload"])?, [of_b]);
+    assert_eq!(warned(&["reload"])?, [""; 0]);
+    let of_a = format!("queue.a.min_nodes: is 5; {why}");
+    assert_eq!(warned(&["set", "queue.a.min_nodes=5"])?, [of_a]);
+    assert_eq!(warned(&["set", "history.keep_jobs=5"])?, [""; 0]);
+    Ok(())
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use eddy_wire::account::Limits;
 use eddy_wire::resource_set::ResourceSet;
+use toml::Table;
 
 use super::declared::{DeclaredInstance, ROOT};
 use super::extent::DeclaredExtent;
@@ -28,6 +29,22 @@ pub fn doubts(config: &InstanceConfig, inventory: Option<&ResourceSet>) -> Vec<C
     });
     let nobody = nobody(config).into_iter();
     nobody.chain(qos).chain(queues).collect()
+}
+
+/// Those that another configuration, which was in force before, did not have: who was told of one once is not told at
+/// each change.
+pub fn new_doubts(
+    (config, table): (&InstanceConfig, &Table),
+    before: &Table,
+    inventory: &ResourceSet,
+) -> Vec<ConfigError> {
+    let (old, _) = super::read(&before.to_string(), &[]);
+    let old = doubts(&old.instance, Some(inventory)).into_iter();
+    // Entries of lists may stand elsewhere now.
+    let old: Vec<ConfigError> = old.map(|doubt| doubt.by_name(before)).collect();
+    let mut new = doubts(config, Some(inventory));
+    new.retain(|doubt| !old.contains(&doubt.clone().by_name(table)));
+    new
 }
 
 /// Limits under which no job of a queue or a QoS can ever begin, whose jobs have so many nodes at least. Someone may
@@ -169,6 +186,19 @@ mod tests {
                 format!("queue[0].user_limits.job_cores: is 1; {wide}"),
             ]
         );
+    }
+
+    #[test]
+    fn a_doubt_that_was_there_before_is_none_that_is_new() {
+        let queue =
+            |name: &str, least| format!("[[queue]]\nname = \"{name}\"\nmin_nodes = {least}\n");
+        let before = queue("a", 5) + &queue("b", 6);
+        let after = queue("c", 7) + &queue("a", 5) + &queue("b", 8);
+        let config = check(&after).expect("nothing is wrong with it");
+        let [table, before] = [&after, &before].map(|text| text.parse().expect("TOML"));
+        let new = new_doubts((&config.instance, &table), &before, &tests::nodes(4));
+        let paths: Vec<&str> = new.iter().map(ConfigError::path).collect();
+        assert_eq!(paths, ["queue[0].min_nodes", "queue[2].min_nodes"]);
     }
 
     #[test]

@@ -364,7 +364,7 @@ fn reloaded(
         return Err(named(errors.iter().map(ToString::to_string).collect()));
     }
     let mut warned = named(told.iter().map(ToString::to_string).collect());
-    let doubts = config::doubts(&config.instance, Some(there));
+    let doubts = config::new_doubts((&config.instance, &table), &basis.table, there);
     warned.extend(named(config::told(&text, &doubts)));
     warned.extend(configured::which(path, kept.as_deref()));
     let merged = tables::merged(&basis.table, &table);
@@ -438,28 +438,21 @@ fn set_over(
             return Err(lines);
         }
     }
+    let doubts = config::new_doubts((&config.instance, &table), &basis.table, there).into_iter();
+    let doubts = doubts.map(|doubt| doubt.by_name(&table));
+    let warned = left.into_iter().chain(doubts);
+    let warned = warned.map(|one| one.to_string()).collect();
     let mut config = of_nodes(config, &basis.inventory)?;
     config.origin.clone_from(&basis.origin);
     access::leave_out(&mut config.instance.access);
-    let key = |given: &String| given.split('=').next().map(|key| key.trim().to_owned());
-    basis
-        .set
-        .retain(|old| set.iter().all(|new| key(new) != key(old)));
-    basis.set.extend(set.iter().cloned());
-    if basis.set.len() > SET_MAX {
-        let text = format!(
-            "{} keys stand over the file; the limit is {SET_MAX}: write them there and reload",
-            basis.set.len()
-        );
-        return Err(vec![text]);
-    }
+    stand_over(&mut basis, set)?;
     let change = Change {
         over: basis.over.hash(),
         userid,
         by: By::Set(basis.set.clone()),
         changed: tables::differences(&basis.table, &table),
         restart: Vec::new(),
-        warned: left.iter().map(ToString::to_string).collect(),
+        warned,
         live: live(&config, &basis.admits)?,
         keys: tables::keys(&table),
         given: basis.given.clone(),
@@ -472,6 +465,26 @@ fn set_over(
         trial,
         keeps: None,
     })
+}
+
+/// Notes that these keys stand over the file, each as it was set last.
+///
+/// # Errors
+/// They are too many.
+fn stand_over(basis: &mut Basis, set: &[String]) -> Result<(), Vec<String>> {
+    let key = |given: &String| given.split('=').next().map(|key| key.trim().to_owned());
+    basis
+        .set
+        .retain(|old| set.iter().all(|new| key(new) != key(old)));
+    basis.set.extend(set.iter().cloned());
+    if basis.set.len() <= SET_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "{} keys stand over the file; the limit is {SET_MAX}: write them there and reload",
+        basis.set.len()
+    );
+    Err(vec![text])
 }
 
 /// What this says in place of what is in force, what is wrong with it, and who is named already and has left the
