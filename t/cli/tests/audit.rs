@@ -144,8 +144,13 @@ fn who_is_asked_about_anew_has_done_nothing() -> Tested {
     let own = json!(rustix::process::geteuid().as_raw());
     assert_eq!(
         told(&instance, "urgency")?,
-        [(own, "urgency 20".to_owned())]
+        [(own.clone(), "urgency 20".to_owned())]
     );
+    instance.ok(&["hold", &second])?;
+    instance.ok(&["release", &second])?;
+    let of_both =
+        ["held (urgency 0)", "released (urgency 20)"].map(|what| (own.clone(), what.to_owned()));
+    assert_eq!(told(&instance, "urgency")?[1..], of_both);
     Ok(())
 }
 

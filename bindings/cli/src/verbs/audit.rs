@@ -144,7 +144,7 @@ impl Reader<'_> {
             self.owners
                 .extend(u32::try_from(user).map(|user| (job, user)));
         }
-        let what = self.before.words(&line.name, &context, self.users);
+        let what = self.before.words(job, (&line.name, &context), self.users);
         let known = match job {
             None => OWN,
             Some(_) => OF_JOBS,

@@ -8,6 +8,7 @@ use eddy_sched::policy::print::overrides;
 use eddy_sched::policy::read::read;
 use eddy_wire::event::Basis;
 use eddy_wire::fsd::micros_of_seconds;
+use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::services::instance::SHUTDOWN;
 use eddy_wire::services::job::{SIGNALLED, URGENCY_MAX};
@@ -30,6 +31,8 @@ pub(super) struct Before {
     basis: Option<Basis>,
     /// Which ranks each shell serves.
     shells: BTreeMap<u64, Idset>,
+    /// How urgent each job is.
+    urgencies: BTreeMap<JobId, u8>,
     begun: Begun,
 }
 
@@ -66,8 +69,18 @@ impl Before {
     }
 
     /// Says in words what a record did, where somebody did it or not; then it is so.
-    pub(super) fn words(&mut self, event: &str, context: &Value, users: &Users) -> String {
+    pub(super) fn words(
+        &mut self,
+        job: Option<JobId>,
+        (event, context): (&str, &Value),
+        users: &Users,
+    ) -> String {
         match event {
+            "submit" => {
+                self.urged(job, context);
+                words(event, context, users)
+            }
+            "urgency" => self.urgency(job, context),
             "resource-define" => self.defined(context),
             "shell-start" => {
                 if let (Some(epoch), Some(ranks)) = (context["epoch"].as_u64(), ranks(context)) {
@@ -86,6 +99,31 @@ impl Before {
                 because(format!("ranks {ranks} declared dead"), &context["reason"])
             }
             _ => words(event, context, users),
+        }
+    }
+
+    /// Notes how urgent a job is from then on; how urgent it was and is, as far as that is known.
+    fn urged(&mut self, job: Option<JobId>, context: &Value) -> (Option<u8>, Option<u8>) {
+        let urgency = context["urgency"].as_u64();
+        let urgency = urgency.and_then(|urgency| u8::try_from(urgency).ok());
+        let before = job
+            .zip(urgency)
+            .and_then(|(job, urgency)| self.urgencies.insert(job, urgency));
+        (before, urgency)
+    }
+
+    /// A release is recorded as the urgency that it gives back: it is told by what there was before.
+    fn urgency(&mut self, job: Option<JobId>, context: &Value) -> String {
+        match self.urged(job, context) {
+            (_, Some(0)) => "held (urgency 0)".to_owned(),
+            (_, Some(most)) if most == URGENCY_MAX => format!("expedited (urgency {most})"),
+            (Some(0), Some(urgency)) => format!("released (urgency {urgency})"),
+            (before, _) => {
+                if before.is_none() {
+                    self.lacks();
+                }
+                format!("urgency {}", context["urgency"])
+            }
         }
     }
 
@@ -156,11 +194,6 @@ fn words(event: &str, context: &Value, users: &Users) -> String {
                 user.map_or_else(String::new, |uid| users.name(uid))
             )
         }
-        "urgency" => match context["urgency"].as_u64() {
-            Some(0) => "held (urgency 0)".to_owned(),
-            Some(most) if most == u64::from(URGENCY_MAX) => format!("expedited (urgency {most})"),
-            _ => format!("urgency {}", context["urgency"]),
-        },
         "order" => format!("put behind {} of {}", context["at"], context["of"]),
         "suspend" => "suspended".to_owned(),
         "resume" => "resumed".to_owned(),
@@ -318,7 +351,35 @@ mod tests {
     use super::*;
 
     fn said(before: &mut Before, event: &str, context: Value) -> String {
-        before.words(event, &context, &Users::default())
+        before.words(None, (event, &context), &Users::default())
+    }
+
+    #[test]
+    fn a_release_is_told_by_the_hold_before_it() {
+        let of_job = |before: &mut Before, job, event, urgency| {
+            let context = json!({"urgency": urgency, "userid": 1});
+            before.words(Some(JobId(job)), (event, &context), &Users::default())
+        };
+        let before = &mut Before::from(Begun::Later);
+        of_job(before, 1, "submit", 16);
+        of_job(before, 2, "submit", 0);
+        let said = [(1, 20), (1, 0), (1, 20), (2, 16), (2, 31), (1, 18)]
+            .map(|(job, urgency)| of_job(before, job, "urgency", urgency));
+        assert_eq!(
+            said,
+            [
+                "urgency 20",
+                "held (urgency 0)",
+                "released (urgency 20)",
+                "released (urgency 16)",
+                "expedited (urgency 31)",
+                "urgency 18",
+            ]
+        );
+        assert_eq!(before.begun(), Begun::Later);
+        // Of one that was submitted before reading began nobody knows it.
+        assert_eq!(of_job(before, 3, "urgency", 16), "urgency 16");
+        assert_eq!(before.begun(), Begun::TooLate);
     }
 
     #[test]
