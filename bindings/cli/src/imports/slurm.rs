@@ -37,11 +37,16 @@ struct Defaults {
 }
 
 impl Defaults {
-    /// What a line says with those before it; nothing where it is such a one itself.
-    fn complete(&mut self, mut line: Vec<Pair>) -> Option<Vec<Pair>> {
+    /// What a line says with those before it; nothing where it is such a one itself. What of it cannot be read is in
+    /// the way of nothing that was said before.
+    fn complete(
+        &mut self,
+        mut line: Vec<Pair>,
+        is_read: impl Fn(&Pair) -> bool,
+    ) -> Option<Vec<Pair>> {
         let has = |pairs: &[Pair], key: &str| {
             let mut pairs = pairs.iter();
-            pairs.any(|pair| pair.key.eq_ignore_ascii_case(key))
+            pairs.any(|pair| pair.key.eq_ignore_ascii_case(key) && is_read(pair))
         };
         if line[0].value.eq_ignore_ascii_case("default") {
             line.remove(0);
@@ -82,12 +87,12 @@ pub(super) fn read(text: &str, host: &dyn Host) -> Found {
         };
         match first.key.to_ascii_lowercase().as_str() {
             "nodename" => {
-                if let Some(pairs) = of_nodes.complete(pairs) {
+                if let Some(pairs) = of_nodes.complete(pairs, |_| true) {
                     nodes::read(number, &pairs, &mut hosts, &mut found);
                 }
             }
             "partitionname" => {
-                if let Some(pairs) = of_partitions.complete(pairs)
+                if let Some(pairs) = of_partitions.complete(pairs, partition::is_read)
                     && partition::has_hosts(&pairs, &mut found)
                 {
                     let partition = partition::read(number, &pairs, &taken, host, &mut found);

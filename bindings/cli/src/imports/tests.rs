@@ -112,6 +112,7 @@ fn partitions_become_queues_on_nodes_of_their_own() {
             "line 7: ThreadsPerCore=2: a core is the least that is given out",
             "line 7: State=UNKNOWN: is not taken over",
             "line 9: PartitionName=Batch: the queue is called batch",
+            "line 9: AllowQos=normal,long: becomes no default_qos: a job that names none needs one of them as the default of its user in its account, or is refused",
             "line 11: State=DRAIN: is said to the running instance: `eddy queue disable gpu`",
             "line 11: OverSubscribe=YES: is not taken over",
         ]
@@ -444,6 +445,29 @@ fn who_may_use_a_server_and_see_its_jobs_is_taken_over() {
     let (config, _, told) = written("PrivateData=jobs,nodes\nPartitionName=a Nodes=ALL\n");
     assert!(config.instance.access.private);
     assert_eq!(told, ["line 1: PrivateData=nodes: is not taken over"]);
+}
+
+#[test]
+fn a_bound_that_cannot_be_read_leaves_what_default_says() {
+    let text = "PartitionName=DEFAULT Nodes=ALL MaxTime=60 MaxNodes=4 MinNodes=2\n\
+                PartitionName=a MaxTime=soon MaxNodes=UNLIMITED MinNodes=3\n";
+    let (config, _, told) = written(text);
+    let rules = &config.instance.queues[0].rules;
+    assert_eq!(rules.max_time, Some(eddy_wire::time::Span::seconds(3600)));
+    assert_eq!((rules.min_nodes, rules.max_nodes), (Some(3), None));
+    assert_eq!(told, ["line 2: MaxTime=soon: is not taken over"]);
+}
+
+#[test]
+fn of_several_qos_it_is_said_that_none_is_the_default() {
+    let (.., told) = written("PartitionName=a Nodes=ALL AllowQos=normal,long\n");
+    assert_eq!(
+        told,
+        [
+            "line 1: AllowQos=normal,long: becomes no default_qos: a job that names none needs one of them as the default \
+          of its user in its account, or is refused"
+        ]
+    );
 }
 
 #[test]

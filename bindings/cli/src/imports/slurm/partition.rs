@@ -23,6 +23,14 @@ pub(super) fn has_hosts(pairs: &[Pair], found: &mut Found) -> bool {
     false
 }
 
+/// Whether a bound that a line gives can be read; of all else that is not asked.
+pub(super) fn is_read(pair: &Pair) -> bool {
+    let bounds = ["maxtime", "defaulttime", "minnodes", "maxnodes"];
+    let key = pair.key.to_ascii_lowercase();
+    !bounds.contains(&key.as_str())
+        || matches!(bound(&key, &pair.value), Some(Bound::None | Bound::Is(..)))
+}
+
 /// A partition as a queue; these names have others.
 pub(super) fn read(
     number: usize,
@@ -53,10 +61,22 @@ pub(super) fn read(
     access(pairs, &mut queue, host, found);
     priority(pairs, &mut queue, found);
     times(pairs, &mut queue, found);
+    qos(pairs, found);
     Partition {
         line: number,
         queue,
         nodes,
+    }
+}
+
+/// Of several that are allowed none is the default, as in Slurm: who names none needs one of them elsewhere.
+fn qos(pairs: &[Pair], found: &mut Found) {
+    let is_several =
+        |pair: &&Pair| pair.key.eq_ignore_ascii_case("allowqos") && pair.value.contains(',');
+    for Pair { value, line, .. } in pairs.iter().filter(is_several) {
+        let why = "becomes no default_qos: a job that names none needs one of them as the default of its user in its \
+                   account, or is refused";
+        found.once(*line, format!("AllowQos={value}: {why}"));
     }
 }
 
@@ -162,26 +182,41 @@ enum Known {
     No,
 }
 
+/// What bounds the jobs of a partition.
+enum Bound {
+    /// Nothing.
+    None,
+    /// This key of a queue.
+    Is(&'static str, String),
+}
+
+/// What a bound says, where it can be read.
+fn bound(key: &str, value: &str) -> Option<Bound> {
+    let is = |word: &str| value.eq_ignore_ascii_case(word);
+    let is_endless = is("unlimited") || is("infinite");
+    let seconds = || Some(minutes(value)?.to_string());
+    Some(match key {
+        "maxtime" | "defaulttime" | "maxnodes" if is_endless => Bound::None,
+        "maxtime" => Bound::Is("max_time", seconds()?),
+        "defaulttime" => Bound::Is("default_time", seconds()?),
+        "minnodes" if is("0") => Bound::None,
+        "minnodes" => Bound::Is("min_nodes", number_of(value)?),
+        "maxnodes" => Bound::Is("max_nodes", number_of(value).filter(|_| !is("0"))?),
+        _ => return None,
+    })
+}
+
 /// What a partition asks of jobs, and gives them.
 fn rule(key: &str, value: &str, queue: &mut Queue, found: &mut Found) -> Known {
     let is = |word: &str| value.eq_ignore_ascii_case(word);
     let (name, text) = match key {
         "default" if is("no") => return Known::Yes,
         "default" => ("default", is("yes").then(|| "true".to_owned())),
-        "maxtime" | "defaulttime" | "maxnodes" if is("unlimited") || is("infinite") => {
-            return Known::Yes;
-        }
-        "maxtime" => (
-            "max_time",
-            minutes(value).map(|seconds| seconds.to_string()),
-        ),
-        "defaulttime" => (
-            "default_time",
-            minutes(value).map(|seconds| seconds.to_string()),
-        ),
-        "minnodes" if is("0") => return Known::Yes,
-        "minnodes" => ("min_nodes", number_of(value)),
-        "maxnodes" => ("max_nodes", number_of(value).filter(|_| !is("0"))),
+        "maxtime" | "defaulttime" | "minnodes" | "maxnodes" => match bound(key, value) {
+            Some(Bound::None) => return Known::Yes,
+            Some(Bound::Is(name, text)) => (name, Some(text)),
+            None => return Known::No,
+        },
         // Both together say one thing.
         "priorityjobfactor" | "prioritytier" => return Known::Yes,
         "allowqos" if is("all") => return Known::Yes,
