@@ -4,8 +4,23 @@
 //! it does not know is shown as a number.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use anyhow::bail;
+
+/// Before the number of a user in what an instance says.
+const USER: &str = "user ";
+
+/// Read once for all that is said.
+static HOST: LazyLock<Users> = LazyLock::new(Users::read);
+
+/// What an instance says, which knows users by number: those that this host's files know by name are named so.
+pub fn named(text: &str) -> String {
+    match text.contains(USER) {
+        true => HOST.named_in(text),
+        false => text.to_owned(),
+    }
+}
 
 /// The users this host knows.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +61,25 @@ impl Users {
             .unwrap_or_else(|| uid.to_string())
     }
 
+    /// The same text with names for the numbers of users.
+    fn named_in(&self, text: &str) -> String {
+        let is_of_word = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
+        let mut parts = text.split(USER);
+        let mut told = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let is_word = !told.ends_with(is_of_word);
+            told.push_str(USER);
+            let end = part.find(|letter: char| !letter.is_ascii_digit());
+            let (number, rest) = part.split_at(end.unwrap_or(part.len()));
+            let number = number.parse().ok().filter(|_| is_word);
+            match number.filter(|_| !rest.starts_with(is_of_word)) {
+                Some(number) => told.push_str(&(self.name(number) + rest)),
+                None => told.push_str(part),
+            }
+        }
+        told
+    }
+
     /// The number of a user given by name or number.
     pub fn number(&self, given: &str) -> anyhow::Result<u32> {
         if let Ok(number) = given.parse() {
@@ -61,6 +95,31 @@ impl Users {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_of_a_text_are_named_where_they_are_known() {
+        let users = Users::of("ann:x:1001:1001::/:/bin/sh\n");
+        for (text, told) in [
+            (
+                "limit `cores` of user 1001 in account `a` is 2",
+                "limit `cores` of user ann in account `a` is 2",
+            ),
+            (
+                "allowed are user 1001, user 7",
+                "allowed are user ann, user 7",
+            ),
+            (
+                "job f2 is of user 1001; user 1001 may",
+                "job f2 is of user ann; user ann may",
+            ),
+            ("superuser 1001", "superuser 1001"),
+            ("user 1001.5 and user 10010", "user 1001.5 and user 10010"),
+            ("no user", "no user"),
+            ("of that user ", "of that user "),
+        ] {
+            assert_eq!(users.named_in(text), told);
+        }
+    }
 
     #[test]
     fn users_are_known_by_name_and_number() {

@@ -6,6 +6,7 @@
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 
+use crate::names::named;
 use crate::when;
 
 /// The exit code of a command that fails.
@@ -42,7 +43,8 @@ pub fn failed(verb: &str, code: u8, error: &anyhow::Error) -> ExitCode {
     if is_reader_gone(error) {
         return ExitCode::from(READER_GONE);
     }
-    eprintln!("{verb}: {}", one_line(&when::here(&format!("{error:#}"))));
+    let text = named(&when::here(&format!("{error:#}")));
+    eprintln!("{verb}: {}", one_line(&text));
     ExitCode::from(code)
 }
 

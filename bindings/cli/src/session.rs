@@ -27,6 +27,7 @@ use crate::copies;
 use crate::hints;
 use crate::hints::quoted;
 use crate::ids;
+use crate::names::named;
 use crate::when;
 
 /// After how long without its leader an instance may be over, and its path is asked again.
@@ -213,7 +214,8 @@ impl Global {
     }
 
     /// What an instance says, with the way to it in the commands that it names: typed as they stand they reach it.
-    /// Begin times and ends of periods are as on the wall here: an instance knows no zone.
+    /// Begin times and ends of periods are as on the wall here, and users by name: an instance knows no zone, and
+    /// numbers only.
     pub fn hinted(&self, text: &str) -> String {
         let path = self.within.as_deref();
         self.hinted_in(text, path.and_then(|path| path.strip_prefix(BY_NUMBER)))
@@ -221,7 +223,7 @@ impl Global {
 
     /// The same of what an instance says that has this path from the one that this command is for.
     pub fn hinted_in(&self, text: &str, path: Option<&str>) -> String {
-        when::here(&hints::with_way(text, &self.way(), path))
+        named(&when::here(&hints::with_way(text, &self.way(), path)))
     }
 
     /// The options that lead another command to the same instance, with a blank behind them.

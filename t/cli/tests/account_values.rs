@@ -79,11 +79,11 @@ fn what_one_job_may_have_is_its_longest_time_and_refuses_more() -> Tested {
     for (asked, text) in [
         (
             &["-t", "91"][..],
-            "limit `job_time` of user 0 in account `physics` is 5400 s: 5460 s asked for",
+            "limit `job_time` of user root in account `physics` is 5400 s: 5460 s asked for",
         ),
         (
             &["-N", "2"],
-            "limit `job_nodes` of user 0 in account `physics` is 1: 2 asked for",
+            "limit `job_nodes` of user root in account `physics` is 1: 2 asked for",
         ),
     ] {
         let refused = instance.run(&[&["submit"], asked, &["true"]].concat())?;

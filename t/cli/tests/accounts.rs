@@ -23,6 +23,12 @@ fn uid() -> String {
     rustix::process::getuid().as_raw().to_string()
 }
 
+/// What the command calls him.
+fn name() -> anyhow::Result<String> {
+    let out = std::process::Command::new("id").arg("-un").output()?;
+    Ok(String::from_utf8(out.stdout)?.trim().to_owned())
+}
+
 fn refused(instance: &Instance, arguments: &[&str]) -> anyhow::Result<String> {
     let ran = instance.run(arguments)?;
     assert_eq!(ran.code, 1, "{arguments:?}: {}", ran.out);
@@ -32,12 +38,12 @@ fn refused(instance: &Instance, arguments: &[&str]) -> anyhow::Result<String> {
 #[test]
 fn who_is_in_no_account_cannot_submit_and_a_job_is_charged_to_what_it_names() -> Tested {
     let instance = Instance::start(&FAKE)?;
-    let uid = uid();
+    let (uid, name) = (uid(), name()?);
     let before = instance.submit(&["-B", "anything", "true"])?;
     assert_eq!(instance.row(&before)?["account"], "anything");
     instance.ok(&["account", "add", "physics", "--shares", "3"])?;
     let line = refused(&instance, &["submit", "true"])?;
-    let expected = format!("attributes.system.account: user {uid} is in no account");
+    let expected = format!("attributes.system.account: user {name} is in no account");
     assert!(line.ends_with(&expected), "{line}");
     instance.ok(&["account", "add-user", &uid, "--account", "physics"])?;
     instance.ok(&["account", "add", "biology"])?;
@@ -50,7 +56,7 @@ fn who_is_in_no_account_cannot_submit_and_a_job_is_charged_to_what_it_names() ->
     for (given, expected) in [
         (
             ["-A", "biology"],
-            format!("account: user {uid} is not in account `biology`"),
+            format!("account: user {name} is not in account `biology`"),
         ),
         (
             ["-A", "nobody"],
@@ -638,7 +644,7 @@ fn a_job_that_names_no_account_is_charged_to_that_of_its_queue() -> Tested {
     let state = place.path().join("state");
     let options = [&FAKE[..], &["--config", &config]].concat();
     let instance = Instance::start_in(place, state, &options)?;
-    let uid = uid();
+    let (uid, name) = (uid(), name()?);
     for account in ["physics", "biology"] {
         instance.ok(&["account", "add", account])?;
     }
@@ -649,7 +655,7 @@ fn a_job_that_names_no_account_is_charged_to_that_of_its_queue() -> Tested {
     assert_eq!(instance.row(&job)?["account"], "cells", "it is below");
     instance.ok(&["account", "add-user", &uid, "-A", "physics", "--default"])?;
     let line = refused(&instance, &["submit", "-q", "lab", "true"])?;
-    let expected = format!("account: user {uid} is not in account `biology`");
+    let expected = format!("account: user {name} is not in account `biology`");
     assert!(line.contains(&expected), "{line}");
     instance.ok(&["account", "add-user", &uid, "-A", "biology"])?;
     for (words, account) in [

@@ -126,8 +126,8 @@ fn an_admin_sets_no_program_that_runs_as_the_owner() -> Tested {
     }
     let (site, instance) = Site::configured("[access]\nadmins = [\"{3}\"]\n", &["--cores=1"])?;
     let filter = "ingest.filter=[{name=\"x\", command=[\"/bin/cat\"]}]";
-    let (dan, set) = (site.users[DAN].uid, ["config", "set", filter]);
-    let why = format!("ingest.filter: set by user {dan}, and its programs run as user 0");
+    let (dan, set) = (&site.users[DAN].name, ["config", "set", filter]);
+    let why = format!("ingest.filter: set by user {dan}, and its programs run as user root");
     for dry in [&[][..], &["--dry-run"]] {
         let line = site.run(&instance, DAN, &[&set, dry].concat())?;
         ensure!(line.refusal()?.contains(&why), "{line:?}");

@@ -36,7 +36,7 @@ fn a_user_puts_his_own_jobs_in_order_and_nobody_else_waits_longer_by_it() -> Tes
     let line = refused.refusal()?;
     let not_his = format!(
         "job {others} is of user {}; user {}",
-        site.users[BOB].uid, site.users[ANN].uid
+        site.users[BOB].name, site.users[ANN].name
     );
     assert!(line.contains(&not_his), "{line}");
     let ids = |turns: &[(String, f64)]| turns.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>();

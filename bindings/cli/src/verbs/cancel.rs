@@ -12,7 +12,7 @@ use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest, Scope, Woul
 
 use crate::declared::{job_of, left_out, several};
 use crate::listing::{Filter, Question};
-use crate::names::Users;
+use crate::names::{Users, named};
 use crate::session::Global;
 use crate::{ids, output, request};
 
@@ -230,7 +230,7 @@ pub fn counted(verb: &str, changed: &Changed) {
 pub fn refusals(verb: &str, changed: &Changed) -> u8 {
     left_out(verb, &changed.spared);
     for line in alike(&changed.refused) {
-        eprintln!("eddy {verb}: {line}");
+        eprintln!("eddy {verb}: {}", named(&line));
     }
     u8::from(!changed.refused.is_empty())
 }

@@ -28,6 +28,7 @@ use eddy_wire::services::sched::{Policy as Obeyed, SetPolicy, SetPolicyRequest};
 use serde_json::Value;
 
 use crate::imports;
+use crate::names::named;
 use crate::output;
 use crate::session::Global;
 use crate::text;
@@ -395,7 +396,7 @@ const NOTHING: &str = "nothing changed";
 /// What came of it, a line each.
 fn tell(verb: &str, reloaded: &Reloaded, unchanged: String) -> anyhow::Result<u8> {
     for line in &reloaded.errors {
-        eprintln!("eddy config {verb}: {}", output::one_line(line));
+        eprintln!("eddy config {verb}: {}", output::one_line(&named(line)));
     }
     if !reloaded.errors.is_empty() {
         return Ok(output::FAILED);
