@@ -9,6 +9,7 @@ use anyhow::bail;
 use eddy_client::{Client, ClientError};
 use eddy_wire::id::JobId;
 use eddy_wire::services::child::{Children, ChildrenRequest};
+use eddy_wire::services::instance::{Ping, PingRequest};
 use eddy_wire::services::job::{JobSet, is_declared};
 
 use crate::ids;
@@ -44,9 +45,17 @@ pub async fn job_of(client: &Client, name: &str) -> anyhow::Result<JobSet> {
     }
     let name = name.escape_debug();
     let there: Vec<&str> = there.iter().map(|(_, name)| name.as_str()).collect();
+    // Whoever is inside one means it by its name all the same.
+    let around = match client.call::<Ping>(&PingRequest::default()).await?.parent {
+        Some(_) => "; --parent asks the instance around this one",
+        None => "",
+    };
     match there.is_empty() {
-        true => bail!("--instance: `{name}` given, no declared instance is here"),
-        false => bail!("--instance: `{name}` given, there are {}", there.join(", ")),
+        true => bail!("--instance: `{name}` given, no declared instance is here{around}"),
+        false => bail!(
+            "--instance: `{name}` given, there are {}{around}",
+            there.join(", ")
+        ),
     }
 }
 

@@ -89,8 +89,17 @@ fn a_declared_instance_is_shut_down_by_its_name_only() -> Tested {
     let ran = instance.run(&["shutdown", "--instance=night"])?;
     let said = "eddy shutdown: --instance: `night` given, there are batch, debug";
     assert_eq!(ran.refusal()?, said);
+    let ran = instance.run(&["--at", "batch", "shutdown", "--instance=batch"])?;
+    let said = "eddy shutdown: --instance: `batch` given, no declared instance is here; --parent asks the instance \
+                around this one";
+    assert_eq!(ran.refusal()?, said);
     assert_eq!(instance.row(&runs)?["state"], "RUN");
-    instance.ok(&["shutdown", "--instance=batch", "-m", "another kernel"])?;
+    let inside = ["--at", "batch", "--parent"];
+    instance.ok(&[
+        &inside[..],
+        &["shutdown", "--instance=batch", "-m", "another kernel"],
+    ]
+    .concat())?;
     assert_ne!(instance.code(&runs)?, 0, "as the help says");
     assert_ne!(
         instance.ok(&["jobs", "--no-header", "-o", "{name}", batch])?,

@@ -37,7 +37,8 @@ pub struct Args {
     /// Why, one line
     #[arg(short = 'm', long, value_name = "TEXT")]
     message: Option<String>,
-    /// The declared instance of this name, with all jobs that run in it; its path alone does not mean it
+    /// The declared instance of this name, with all jobs that run in it; its path alone does not mean it. From inside
+    /// it is asked of the instance around: eddy --parent shutdown --instance NAME
     #[arg(long, value_name = "NAME", conflicts_with = "path")]
     instance: Option<String>,
     /// The instance, as a path such as 905/3 [default: the instance itself]
