@@ -89,6 +89,23 @@ impl Lending {
         lent.collect()
     }
 
+    /// Those of all nodes that some job may be given whose queue leads to that elastic instance, or to none.
+    pub fn reach(&self, to: Option<&str>, all: &Idset) -> Idset {
+        let own = to.and_then(|name| self.elastic(name)?.ranks.as_ref());
+        let own = own.map_or_else(|| all.clone(), |own| own.intersect(all));
+        // The shortest there is: what is lent at all can be had.
+        own.difference(&self.closed(to, Some(Span(1))))
+    }
+
+    /// The homes of others that are not lent to a job for so long.
+    fn closed(&self, to: Option<&str>, limit: Option<Span>) -> Idset {
+        // What is aside for an instance of a fixed size is nobody's home.
+        let is_fixed = to.is_some_and(|name| self.elastic(name).is_none());
+        let others = self.instances.iter().filter(|_| !is_fixed);
+        let others = others.filter(|(name, of)| Some(name.as_str()) != to && !of.lends(limit));
+        others.fold(Idset::new(), |closed, (_, of)| closed.union(&of.home))
+    }
+
     /// Those of all nodes that a job may be given whose queue leads to that instance, or to none, by
     /// rank: of those that are as it asks; any when `None`.
     pub fn ranks(&self, to: Option<&str>, request: &Request, all: &ResourceSet) -> Option<Idset> {
@@ -114,12 +131,7 @@ impl Lending {
         let asked = request.ranks.iter().cloned();
         let asked = asked.chain(own).chain(like);
         let asked = asked.reduce(|some, others| some.intersect(&others));
-        // What is aside for an instance of a fixed size is nobody's home.
-        let is_fixed = to.is_some_and(|name| self.elastic(name).is_none());
-        let others = self.instances.iter().filter(|_| !is_fixed);
-        let others = others.filter(|(name, _)| Some(name.as_str()) != to);
-        let closed = others.filter(|(_, of)| !of.lends(request.duration.map(Span)));
-        let closed = closed.fold(Idset::new(), |closed, (_, of)| closed.union(&of.home));
+        let closed = self.closed(to, request.duration.map(Span));
         match (closed.is_empty(), asked) {
             (true, asked) => asked,
             (false, Some(asked)) => Some(asked.difference(&closed)),

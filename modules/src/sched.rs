@@ -15,6 +15,7 @@ mod passed;
 mod policy;
 mod pools;
 mod present;
+mod reach;
 mod reserved;
 mod seated;
 mod seen;

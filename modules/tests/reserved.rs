@@ -1,9 +1,91 @@
 //! Reservations, and those whom they do not keep out.
 
+use eddy_wire::account::Name;
+use eddy_wire::idset::Idset;
 use eddy_wire::message::Roles;
+use eddy_wire::services::account::Set;
+use eddy_wire::services::reservation::{Create, List};
 use serde_json::{Value, json};
 
 use crate::instance::Instance;
+use crate::nest_stand::{Stand, with_batch};
+
+/// The user for whom `batch` is.
+const ITS: u32 = 7;
+/// A member of an account under the one for which it is.
+const MEMBER: u32 = 9;
+/// Somebody else.
+const OTHER: u32 = 8;
+
+/// Of four nodes the last two are those of `batch`, to which a queue leads that is open to one user and one account;
+/// what names no queue is of one that is open to another.
+fn apart() -> Stand {
+    let mut settings = with_batch();
+    let [long, here] = &mut settings.queues[..] else {
+        panic!("two queues");
+    };
+    long.rules.users = Some([ITS].into());
+    long.rules.accounts = Some([name("physics")].into());
+    here.rules.users = Some([OTHER].into());
+    here.default = true;
+    let mut stand = Stand::with_children(&settings);
+    let account = |of, parent| json!({"account": {"name": of, "value": {"parent": parent}}});
+    let member = json!({"member": {"account": "optics", "user": MEMBER, "value": {}}});
+    let changes = [
+        account("science", None),
+        account("arts", None),
+        account("physics", Some("science")),
+        account("optics", Some("physics")),
+        member,
+    ];
+    let changes = changes.map(|change| json!({"change": change, "before": "any"}));
+    let body = serde_json::from_value(json!({"changes": changes})).expect("changes");
+    stand.ask::<Set>(50, 0, &body);
+    stand
+}
+
+fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+/// The nodes of one of so many for those, where the first two are busy, and those that nobody of them can have.
+fn counted(count: u32, purpose: Value) -> (String, String) {
+    let mut stand = apart();
+    let body = json!({
+        "name": "r", "from": stand.now.0 / 1_000_000 + 500, "span": 60,
+        "nodes": {"count": count}, "purpose": purpose, "running": "ignore",
+    });
+    let body = serde_json::from_value(body).expect("a request");
+    let made = stand.ask::<Create>(51, 0, &body);
+    let rows = stand.ask::<List>(52, OTHER, &());
+    let unreached: Option<Idset> =
+        serde_json::from_value(rows.body[0]["unreached"].clone()).expect("ranks");
+    let unreached = unreached.unwrap_or_default();
+    (
+        made.body["ranks"].as_str().unwrap_or_default().to_owned(),
+        unreached.to_string(),
+    )
+}
+
+#[test]
+fn so_many_nodes_are_such_as_those_can_have_whom_they_are_for() {
+    let all = |ranks: &str, unreached: &str| (ranks.to_owned(), unreached.to_owned());
+    let users = |user: u32| json!({"jobs": {"users": [user]}});
+    let accounts = |one: &str| json!({"jobs": {"accounts": [one]}});
+    assert_eq!(counted(2, users(OTHER)), all("0-1", ""));
+    assert_eq!(counted(3, users(OTHER)), all("0-2", "2"));
+    for whose in [
+        users(ITS),
+        users(MEMBER),
+        accounts("science"),
+        accounts("optics"),
+    ] {
+        assert_eq!(counted(2, whose.clone()), all("2-3", ""), "{whose}");
+        assert_eq!(counted(3, whose.clone()), all("0,2-3", "0"), "{whose}");
+    }
+    assert_eq!(counted(2, accounts("arts")), all("2-3", "2-3"));
+    assert_eq!(counted(4, json!("maintenance")), all("0-3", ""));
+}
 
 fn reserve(i: &mut Instance, after: i64, ranks: &str) {
     let from = i.now.0 / 1_000_000 + after;

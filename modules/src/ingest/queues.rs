@@ -98,6 +98,11 @@ impl Queues {
             .map(|queue| queue.name.as_str())
     }
 
+    /// All that are configured.
+    pub fn all(&self) -> &[Queue] {
+        &self.queues
+    }
+
     /// The names of all, in the order of the configuration.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.queues.iter().map(|queue| queue.name.as_str())

@@ -30,7 +30,7 @@ use crate::ingest::reserved::Reserved;
 use crate::ingest::served;
 use crate::jobs::Jobs;
 use crate::limits::Limits;
-use crate::settings::{Place, Settings};
+use crate::settings::{Place, Queue, Settings};
 
 /// The most questions that wait for the planner.
 const ASKED_MAX: usize = 256;
@@ -94,6 +94,11 @@ impl Asked {
         self.queues.apply(record);
         self.reserved.apply(record);
         self.place.recorded(&record.event.kind);
+    }
+
+    /// The queues that are configured.
+    pub(super) fn queues(&self) -> &[Queue] {
+        self.queues.all()
     }
 
     /// The parent said anew where this instance is and how long.

@@ -219,6 +219,7 @@ impl Sched {
                 Arc::make_mut(&mut shown).ranks = there.ranks();
             }
             ReservationRow {
+                unreached: self.unreached(&one.purpose, &shown.ranks),
                 reservation: shown,
                 hosts: there.map(|there| there.nodelist()).unwrap_or_default(),
                 on: one.is_on(now),
@@ -311,8 +312,8 @@ impl Sched {
         unknown.map_or(Ok(()), |error| Err(Refusal::not_found(error.to_string())))
     }
 
-    /// So many nodes that are free at the beginning, the lowest; where what runs is ignored, those
-    /// that are free and then the lowest.
+    /// So many nodes that are free at the beginning; where what runs is ignored, others too. Those that somebody
+    /// can have whom it is for come first ([`Reach::choose`](super::reach::Reach::choose)).
     fn chosen(&self, made: &Reservation, count: u32, running: Running) -> Result<Idset, Refusal> {
         let all = Reservation {
             ranks: self.ranks.difference(&self.drained),
@@ -334,8 +335,8 @@ impl Sched {
         if count == 0 || u64::from(count) > free.len() + second.len() {
             return Err(too_many(count, free.len(), held.len(), running));
         }
-        let ranks = free.iter().chain(second.iter());
-        Ok(ranks.take(count as usize).collect())
+        let reach = self.reach(&made.purpose);
+        Ok(reach.choose(u64::from(count), &free, &second))
     }
 
     /// When what is held is planned to be free.

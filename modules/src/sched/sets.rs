@@ -244,6 +244,27 @@ impl Sets {
         self.held.get(&to?.name).map(|held| &*held.set)
     }
 
+    /// Of all ranks those that some job of a queue can have, or of none.
+    pub(super) fn reach(&self, queue: Option<&Queue>, all: &Idset) -> Idset {
+        let to = queue.and_then(|queue| queue.instance.as_deref());
+        let ground = match to {
+            Some(name) if !self.elastic.contains_key(name) => {
+                let held = self.held.get(name);
+                held.map(|held| held.set.ranks()).unwrap_or_default()
+            }
+            to => {
+                let aside = self.held.values().map(|held| held.set.ranks());
+                let shared = self.lending.reach(to, all);
+                aside.fold(shared, |shared, aside| shared.difference(&aside))
+            }
+        };
+        let required = queue.and_then(|queue| self.requires.ranks(Some(&queue.name)));
+        match required {
+            Some(required) => ground.intersect(required),
+            None => ground,
+        }
+    }
+
     /// The first of these ranks as who runs there counts them: where an instance on them has its leader.
     pub(super) fn first(&self, to: Option<&To>, ranks: &Idset) -> Option<Rank> {
         let Some(to) = to else {

@@ -47,8 +47,9 @@ enum Verb {
     /// List reservations that are on or to come
     ///
     /// Fields of --json: name, start, end (seconds since 1970), state (on, to come), ranks, hosts,
-    /// purpose (jobs, maintenance), accounts, users (ids), pending and running (jobs that name it),
-    /// userid (who made it).
+    /// unreached (those of its ranks that nobody can have whom it is for, since no queue leads there that
+    /// is open to them; the column counts them), purpose (jobs, maintenance), accounts, users (ids),
+    /// pending and running (jobs that name it), userid (who made it).
     List {
         /// One array of objects
         #[arg(long)]
@@ -86,6 +87,9 @@ struct New {
     #[arg(long, value_name = "TARGETS")]
     nodes: Option<String>,
     /// So many nodes, chosen now among those that are free at the start
+    ///
+    /// As far as there are such they are of those that jobs of one queue can have that is open to somebody
+    /// it is for. Where there are fewer, it is said how many are not.
     #[arg(long, value_name = "N", value_parser = number(1..=262_144_u32), conflicts_with = "nodes")]
     count: Option<u32>,
     /// For jobs of these accounts and of those under them; these, --users or --maintenance
@@ -113,6 +117,9 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                     "{name}: ranks {} from {from} to {until}",
                     made.ranks
                 )])?;
+                let rows = client.call::<List>(&()).await?;
+                let row = rows.iter().find(|row| row.reservation.name == made.name);
+                output::lines(row.and_then(unreached))?;
             }
             Verb::List { json, no_header } => {
                 let rows = client.call::<List>(&()).await?;
@@ -192,6 +199,19 @@ fn ended(gone: &Deleted) -> Option<String> {
     Some(format!("{}: {jobs} ended: {}", gone.name, words.join(", ")))
 }
 
+/// That nobody can have some of its nodes whom it is for.
+fn unreached(row: &ReservationRow) -> Option<String> {
+    let (name, ranks) = (&row.reservation.name, &row.unreached);
+    let nodes = match ranks.len() {
+        0 => return None,
+        1 => format!("1 of its nodes (rank {ranks})"),
+        many => format!("{many} of its nodes (ranks {ranks})"),
+    };
+    Some(format!(
+        "{name}: no queue leads to {nodes} that is open to those it is for"
+    ))
+}
+
 fn state(row: &ReservationRow) -> &'static str {
     match row.on {
         true => "on",
@@ -212,6 +232,7 @@ fn object(row: &ReservationRow) -> Value {
         "state": state(row),
         "ranks": one.ranks,
         "hosts": row.hosts,
+        "unreached": row.unreached,
         "purpose": purpose,
         "accounts": accounts,
         "users": users,
@@ -245,6 +266,7 @@ fn table(rows: &[ReservationRow], no_header: bool) -> anyhow::Result<()> {
         ("END", Align::Left),
         ("NNODES", Align::Right),
         ("NODELIST", Align::Left),
+        ("UNREACHED", Align::Right),
         ("FOR", Align::Left),
         ("PENDING", Align::Right),
         ("RUNNING", Align::Right),
@@ -258,6 +280,7 @@ fn table(rows: &[ReservationRow], no_header: bool) -> anyhow::Result<()> {
             when::local(one.until),
             one.ranks.len().to_string(),
             escaped(&row.hosts).into_owned(),
+            row.unreached.len().to_string(),
             whom(&one.purpose, &users),
             row.pending.to_string(),
             row.running.to_string(),

@@ -9,6 +9,7 @@ use super::resource::Targets;
 use super::service;
 use crate::account::Name;
 use crate::id::JobId;
+use crate::idset::Idset;
 use crate::message::Roles;
 use crate::reservation::{Purpose, Reservation};
 use crate::time::{Span, Time};
@@ -104,6 +105,9 @@ pub struct ReservationRow {
     pub reservation: Arc<Reservation>,
     /// Its hosts, RFC 29.
     pub hosts: String,
+    /// Those of its ranks that nobody can have whom it is for: no queue leads there that is open to them.
+    #[serde(default, skip_serializing_if = "Idset::is_empty")]
+    pub unreached: Idset,
     /// Whether it is on now.
     pub on: bool,
     /// Jobs that wait for it.
