@@ -3,7 +3,8 @@
 //! A fold of the records of jobs, nodes and shells. A job is charged from its grant to its release,
 //! node by node, for what it holds, in whole numbers. What is charged to whom outlives the jobs:
 //! before a mark is made the ledger records all of it, days that are over once (`usage-day`) and the rest
-//! each time (`usage`), so that a restart needs no records of jobs that are over. It weighs nothing
+//! each time (`usage`), so that a restart needs no records of jobs that are over. With it goes how many jobs ended
+//! how, which is told when they are forgotten, too. It weighs nothing
 //! and forgets nothing: that is the policy's, when it reads.
 
 mod books;
@@ -15,13 +16,15 @@ use std::sync::Arc;
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Reacts, Request};
 use eddy_wire::access::Access;
 use eddy_wire::account::Party;
+use eddy_wire::ending::{Ending, Ends};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::held::{Fate, Held, Move};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::jobspec::Work;
 use eddy_wire::plan::{Owner, Used};
-use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport, UsageRow};
+use eddy_wire::services::Service;
+use eddy_wire::services::usage::{Ended, Identity, Report, ReportRequest, UsageReport, UsageRow};
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::update;
 use eddy_wire::usage::{Amounts, Day, Payer, Stretch, Tally};
@@ -43,6 +46,7 @@ pub struct Ledger {
     jobs: Jobs<Open>,
     /// What was held and not charged.
     uncharged: Amounts,
+    past: Past,
     /// The summary that stands, if there is one.
     tally: Option<Seq>,
 }
@@ -57,8 +61,33 @@ impl Ledger {
     }
 }
 
-/// A job that may hold something.
+/// How jobs ended that are over.
+#[derive(Debug, PartialEq, Eq)]
+enum Past {
+    /// All there ever were.
+    Whole(Ends),
+    /// An earlier version summed up without counting them.
+    Unknown,
+}
+
+impl Default for Past {
+    fn default() -> Past {
+        Past::Whole(Ends::default())
+    }
+}
+
+impl Past {
+    fn whole(&self) -> Option<Ends> {
+        match self {
+            Past::Whole(ends) => Some(*ends),
+            Past::Unknown => None,
+        }
+    }
+}
+
+/// A job that is not over.
 struct Open {
+    ending: Ending,
     payer: Payer,
     purpose: For,
     held: Held,
@@ -72,7 +101,7 @@ impl Module for Ledger {
     }
 
     fn endpoints(&self) -> &'static [Endpoint] {
-        const ENDPOINTS: &[Endpoint] = &[Endpoint::of::<Report>()];
+        const ENDPOINTS: &[Endpoint] = &[Endpoint::of::<Report>(), Endpoint::of::<Ended>()];
         ENDPOINTS
     }
 
@@ -88,7 +117,11 @@ impl Module for Ledger {
                 self.jobs.insert(job, Open::new(submit));
             }
             (Kind::Clean, Some(job)) => {
-                self.jobs.remove(&job);
+                if let Some(job) = self.jobs.remove(&job)
+                    && let Past::Whole(ends) = &mut self.past
+                {
+                    ends.count(job.ending.result());
+                }
             }
             (kind, Some(job)) => self.apply_job(t, job, kind),
             (Kind::Memo(memo), None) => {
@@ -106,6 +139,9 @@ impl Module for Ledger {
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {
+            Input::Request(request) if request.topic == Ended::TOPIC => {
+                out.answer(request.caller, &self.ended(request));
+            }
             Input::Request(request) => match self.report(now, request) {
                 Ok(report) => out.answer(request.caller, &report),
                 Err(refusal) => out.refuse(request.caller, &refusal),
@@ -141,6 +177,7 @@ impl Open {
     fn new(submit: &Submit) -> Open {
         let system = &submit.spec.jobspec.attributes.system;
         Open {
+            ending: Ending::new(submit),
             payer: Payer {
                 account: submit.party.account.clone(),
                 user: submit.user,
@@ -181,6 +218,7 @@ impl Ledger {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
+        job.ending.apply(kind);
         if let Some(to) = kind.passed_to() {
             job.to = Some(to.instance.clone());
         }
@@ -241,6 +279,7 @@ impl Ledger {
             spent,
             capacity: capacity.less(self.nodes.owed()),
             owed: self.nodes.owed(),
+            ends: self.past.whole(),
         };
         (days, tally)
     }
@@ -248,6 +287,7 @@ impl Ledger {
     fn restore(&mut self, t: Time, tally: &Tally) {
         self.books.restore(t, &tally.accounts);
         self.uncharged = tally.uncharged;
+        self.past = tally.ends.map_or(Past::Unknown, Past::Whole);
         self.nodes.restore(t, tally);
     }
 
@@ -273,6 +313,14 @@ impl Ledger {
             }
         };
         self.books.stretches().map(used).collect()
+    }
+
+    /// How jobs ended, for who may know of all.
+    fn ended(&self, request: &Request) -> Option<Ends> {
+        match self.access.only(request.uid, request.roles) {
+            Some(_) => None,
+            None => self.past.whole(),
+        }
     }
 
     fn report(&self, now: Time, request: &Request) -> Result<UsageReport, Refusal> {

@@ -3,16 +3,20 @@
 //! Last in the path of a leader: it counts jobs as records go by and tells the
 //! figures over the channel, at most every [`REPORT_EVERY`] while they change.
 //! It is silent in an instance that is nobody's child. Jobs that were over before
-//! this leader began are not all replayed: how many they are the journal says.
+//! this leader began are not all replayed: how many they are the ledger's summary
+//! says, or, where an earlier version made that, the journal.
 
 use std::collections::BTreeMap;
 
 use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, Reacts, ToParent, Volatile};
+use eddy_wire::ending::Ending;
 use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
+use eddy_wire::lifecycle::JobResult;
 use eddy_wire::services::child::Summary;
 use eddy_wire::time::{Span, Time};
+use eddy_wire::usage::Tally;
 
 use crate::settings::{Over, Place, Settings};
 
@@ -23,6 +27,7 @@ pub const REPORT_EVERY: Span = Span::millis(200);
 pub struct Report {
     place: Place,
     over: Over,
+    past: Past,
     jobs: BTreeMap<JobId, Counted>,
     summary: Summary,
     told: Told,
@@ -34,7 +39,7 @@ struct Counted {
     work: Kindred,
     takes: Takes,
     stage: Stage,
-    end: End,
+    ending: Ending,
 }
 
 /// Whether it counts as an instance.
@@ -51,11 +56,13 @@ enum Stage {
     Holds(u64),
 }
 
-/// How it will have ended, as far as is known.
+/// Where it is known from how many were over before what was replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Well,
-    Badly,
+enum Past {
+    /// From records: there is no summary, or it says it.
+    Told,
+    /// From the rows of the journal: the summary does not say it.
+    Rows,
 }
 
 /// What the parent knows.
@@ -76,8 +83,10 @@ impl Module for Report {
         if self.place.child.is_none() {
             return;
         }
-        if let Some(job) = record.event.job {
-            self.count(job, &record.event.kind);
+        match (&record.event.kind, record.event.job) {
+            (kind, Some(job)) => self.count(job, kind),
+            (Kind::Usage(tally), None) => self.restore(tally),
+            (_, None) => {}
         }
     }
 
@@ -100,7 +109,7 @@ impl Module for Report {
                 out.volatile(Volatile::Parent(ToParent::Report(self.summary)));
             }
             // Those that were replayed are among the journal's.
-            Input::Resume(_) => {
+            Input::Resume(_) if self.past == Past::Rows => {
                 self.summary.completed = self.over.completed;
                 self.summary.failed = self.over.failed;
             }
@@ -116,10 +125,22 @@ impl Report {
         Report {
             place: settings.place.clone(),
             over: settings.over,
+            past: Past::Told,
             jobs: BTreeMap::new(),
             summary: Summary::default(),
             told: Told::Nothing,
         }
+    }
+
+    /// A summary stands for all that was over before it.
+    fn restore(&mut self, tally: &Tally) {
+        self.past = match tally.ends {
+            Some(ends) => {
+                (self.summary.completed, self.summary.failed) = (ends.completed, ends.unwell());
+                Past::Told
+            }
+            None => Past::Rows,
+        };
     }
 
     fn tell(&mut self, now: Time, out: &mut Outbox) {
@@ -146,7 +167,7 @@ impl Report {
                 work,
                 takes: submit.spec.request.takes,
                 stage: Stage::Waits,
-                end: End::Well,
+                ending: Ending::new(submit),
             };
             self.jobs.insert(job, counted);
             self.summary.pending += 1;
@@ -156,6 +177,7 @@ impl Report {
             return;
         };
         self.leave(counted);
+        counted.ending.apply(kind);
         match kind {
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
                 counted.stage = match counted.takes {
@@ -163,19 +185,16 @@ impl Report {
                     Takes::Nothing => Stage::Holds(0),
                 };
             }
-            Kind::Finish(status) if *status != 0 => counted.end = End::Badly,
-            Kind::Exception(exception) if exception.severity == 0 => counted.end = End::Badly,
             Kind::Free | Kind::Release(_, Final::Free(_) | Final::Over(_)) => {
-                if kind.finish().is_some_and(|status| status != 0) {
-                    counted.end = End::Badly;
-                }
                 counted.stage = Stage::Holds(0);
             }
-            Kind::Requeue(_) => (counted.stage, counted.end) = (Stage::Waits, End::Well),
+            Kind::Requeue(_) => counted.stage = Stage::Waits,
             Kind::Clean => {
-                match counted.end {
-                    End::Well => self.summary.completed += 1,
-                    End::Badly => self.summary.failed += 1,
+                match counted.ending.result() {
+                    JobResult::Completed => self.summary.completed += 1,
+                    JobResult::Failed | JobResult::Canceled | JobResult::Timeout => {
+                        self.summary.failed += 1;
+                    }
                 }
                 return;
             }
@@ -209,9 +228,12 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eddy_wire::event::{Event, Exception};
+    use eddy_wire::ending::Ends;
+    use eddy_wire::event::{Event, Exception, Submit};
     use eddy_wire::id::{Attempt, Seq};
+    use eddy_wire::jobspec::Ask;
     use eddy_wire::services::child::ChildOf;
+    use eddy_wire::spec::Spec;
     use std::sync::Arc;
 
     fn report() -> Report {
@@ -254,14 +276,7 @@ mod tests {
     #[test]
     fn a_job_that_is_cancelled_while_it_waits_ends_badly() {
         let mut report = report();
-        let waits = Counted {
-            work: Kindred::Job,
-            takes: Takes::Resources,
-            stage: Stage::Waits,
-            end: End::Well,
-        };
-        report.enter(waits);
-        report.jobs.insert(JobId(1), waits);
+        report.count(JobId(1), &submit());
         let exception = Exception {
             kind: "cancel".to_owned(),
             severity: 0,
@@ -278,9 +293,57 @@ mod tests {
         assert_eq!(report.summary, failed);
     }
 
+    fn submit() -> Kind {
+        let ask = Ask {
+            command: vec!["true".to_owned()],
+            ..Ask::default()
+        };
+        let jobspec = ask.jobspec().expect("a jobspec");
+        let spec = Spec::from_jobspec(jobspec).expect("a spec");
+        Kind::Submit(Arc::new(Submit::plain(7, Arc::new(spec))))
+    }
+
+    fn summed(ends: Option<Ends>) -> Record {
+        let tally = Tally {
+            ends,
+            ..Tally::default()
+        };
+        let event = Event {
+            t: Time(0),
+            job: None,
+            kind: Kind::Usage(Box::new(tally)),
+        };
+        Record { seq: Seq(1), event }
+    }
+
     #[test]
-    fn jobs_that_were_over_before_are_counted_once() {
+    fn those_that_are_forgotten_are_among_those_that_were_over_before() {
         let mut report = report();
+        report.over = Over {
+            completed: 1,
+            failed: 0,
+        };
+        let ends = Ends {
+            completed: 70,
+            failed: 2,
+            canceled: 1,
+            timeout: 0,
+        };
+        report.apply(&summed(Some(ends)));
+        report.count(JobId(90), &submit());
+        report.count(JobId(90), &Kind::Finish(0));
+        report.count(JobId(90), &Kind::Clean);
+        let mut out = Outbox::default();
+        report.handle(Time(0), Input::Resume(None), &mut out);
+        report.handle(Time(0), Input::Tick, &mut out);
+        let text = told(&out);
+        assert!(text.contains("completed: 71, failed: 3"), "{text}");
+    }
+
+    #[test]
+    fn where_a_summary_does_not_say_it_those_over_before_are_the_journals() {
+        let mut report = report();
+        report.apply(&summed(None));
         report.over = Over {
             completed: 70,
             failed: 3,

@@ -9,12 +9,14 @@ use std::collections::{BTreeSet, VecDeque};
 use anyhow::bail;
 use eddy_client::owners::owners;
 use eddy_client::{Client, ClientError};
+use eddy_wire::ending::Ends;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::queue::UNNAMED;
 use eddy_wire::services::account::List as Accounts;
 use eddy_wire::services::job::{Detail, Ended, JobEnd, JobRow, JobSet, List, ListRequest, Over};
 use eddy_wire::services::queue::List as Queues;
+use eddy_wire::services::usage;
 use eddy_wire::time::Time;
 use serde_json::{Map, Value, json};
 
@@ -357,6 +359,18 @@ async fn rows(client: &Client, request: ListRequest) -> Result<Vec<JobRow>, Clie
                 None => return Ok(rows),
             }
         }
+    }
+}
+
+/// How all jobs ended that are over, also those that are forgotten, if the instance tells that.
+///
+/// # Errors
+/// It does not answer.
+pub async fn ended(client: &Client) -> Result<Option<Ends>, ClientError> {
+    match client.call::<usage::Ended>(&()).await {
+        // An earlier version is not asked that.
+        Err(ClientError::Refused(_)) => Ok(None),
+        answer => answer,
     }
 }
 

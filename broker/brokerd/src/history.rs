@@ -69,6 +69,7 @@ const QUESTIONS: &[&str] = &[
     resource::List::TOPIC,
     child::Children::TOPIC,
     usage::Report::TOPIC,
+    usage::Ended::TOPIC,
 ];
 
 /// What a history is read from.

@@ -59,6 +59,8 @@ pub mod event;
 
 pub mod lifecycle;
 
+pub mod ending;
+
 pub mod suspension;
 
 pub mod job;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::account::Name;
+use crate::ending::Ends;
 use crate::resource_set::NodeSet;
 use crate::time::{Span, Time};
 
@@ -196,4 +197,8 @@ pub struct Tally {
     /// What is beyond it of what was held by a clock that was set back, until it is said when that was given back.
     #[serde(default, skip_serializing_if = "Amounts::is_nothing")]
     pub owed: Amounts,
+    /// How jobs ended that were over by then, also those that are forgotten since. None where that was not counted
+    /// from the beginning: by versions that did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Ends>,
 }

@@ -288,6 +288,50 @@ fn a_summary_stands_for_all_before_it() {
 }
 
 #[test]
+fn how_jobs_ended_is_counted_through_summaries() {
+    let mut told = Told::begun();
+    let ends: [(u64, &[Kind]); 4] = [
+        (1, &[Kind::Finish(0)]),
+        (2, &[Kind::Finish(256)]),
+        (3, &[exception("cancel")]),
+        (4, &[Kind::Finish(0), exception("timeout")]),
+    ];
+    for (job, kinds) in ends {
+        told.tell(1, job, submit("a"));
+        kinds
+            .iter()
+            .for_each(|kind| told.tell(2, job, kind.clone()));
+        told.tell(3, job, Kind::Clean);
+    }
+    let (_, summary) = told.ledger.summary(Time(4 * SECOND));
+    // What is kept of those jobs is the summary.
+    let mut again = Told::begun();
+    again.tell(4, 0, Kind::Usage(Box::new(summary.clone())));
+    again.tell(5, 5, submit("a"));
+    again.tell(6, 5, exception("requeue"));
+    again.tell(6, 5, Kind::Requeue(Attempt(2)));
+    again.tell(7, 5, Kind::Finish(0));
+    again.tell(7, 5, Kind::Clean);
+    let all = Ends {
+        completed: 2,
+        failed: 1,
+        canceled: 1,
+        timeout: 1,
+    };
+    assert_eq!(again.ledger.past, Past::Whole(all));
+    // Of one that was made without it nothing is known, also later.
+    let unsaid = Tally {
+        ends: None,
+        ..summary
+    };
+    again.tell(8, 0, Kind::Usage(Box::new(unsaid)));
+    again.tell(9, 6, submit("a"));
+    again.tell(9, 6, Kind::Clean);
+    let (_, summary) = again.ledger.summary(Time(10 * SECOND));
+    assert_eq!(summary.ends, None);
+}
+
+#[test]
 fn a_long_run_is_few_stretches_and_their_sum_is_exact() {
     let mut books = Books::default();
     let payer = Payer::default();

@@ -38,6 +38,39 @@ fn what_a_forgotten_job_used_is_charged_through_restarts() -> Tested {
 }
 
 #[test]
+fn forgotten_jobs_are_counted_through_restarts() -> Tested {
+    let instance = Instance::start(&["--cores=2", "-S", "history.keep_jobs=1"])?;
+    for _ in 0..3 {
+        instance.ok(&["submit", "--quiet", "--wait", "true"])?;
+    }
+    instance.run(&["submit", "--quiet", "--wait", "false"])?;
+    let counted = || -> anyhow::Result<[Value; 4]> {
+        let tree = instance.json(&["tree", "--json"])?;
+        let stats = instance.run(&["jobs", "-A", "--stats", "--json"])?;
+        let stats: Value = serde_json::from_str(&stats.out)?;
+        let (tree, stats) = (
+            |key: &str| tree[key].clone(),
+            |key: &str| stats[key].clone(),
+        );
+        Ok([
+            tree("completed"),
+            tree("failed"),
+            stats("completed"),
+            stats("failed"),
+        ])
+    };
+    assert_eq!(counted()?, [3, 1, 3, 1].map(Value::from));
+    begin_anew(&instance)?;
+    instance.ok(&["submit", "--quiet", "--wait", "true"])?;
+    let listed = instance.ok(&["jobs", "-a", "--no-header", "--format={id}"])?;
+    assert_eq!(listed, "f6\nf5", "the others are forgotten");
+    assert_eq!(counted()?, [4, 1, 4, 1].map(Value::from));
+    begin_anew(&instance)?;
+    assert_eq!(counted()?, [4, 1, 4, 1].map(Value::from));
+    instance.shut_down()
+}
+
+#[test]
 fn what_a_forgotten_job_wrote_on_any_rank_is_removed() -> Tested {
     let instance = Instance::start(&["--size=2", "--cores=2", "-S", "history.keep_jobs=1"])?;
     let word = ["--quiet", "--wait", "--requires=rank:1", "echo", "out"];

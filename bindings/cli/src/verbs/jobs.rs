@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use eddy_client::{Client, ClientError, Options};
+use eddy_wire::ending::Ends;
 use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
@@ -20,7 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::field::{Format, Scene};
 use crate::ids::{self, Spelling};
-use crate::listing::{Filter, Question};
+use crate::listing::{Filter, Question, ended};
 use crate::names::Users;
 use crate::number::{ANY, number};
 use crate::session::Global;
@@ -84,6 +85,7 @@ pub struct Args {
     ///
     /// The exit code is 1 where none of them is still to come or runs, as of `flux jobs --stats-only`.
     /// Jobs that an instance that is over left without an end are unended: nothing of them is to come.
+    /// With -A and nothing else that chooses, those that are forgotten (history.keep_jobs) are counted, too.
     #[arg(long, visible_alias = "stats-only")]
     stats: bool,
     /// Also the jobs of all instances in this one, with their paths
@@ -189,7 +191,12 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let listed = rows.iter().map(|row| row.id).collect();
         let code = known(&client, ids, &listed).await?;
         if args.stats {
-            tell_stats(args, &rows)?;
+            let ends = match is_of_all(args) {
+                true => ended(&client).await?,
+                false => None,
+            };
+            let counted = stats(&rows);
+            tell_stats(args, ends.map_or(counted, |ends| with_ends(counted, ends)))?;
             return Ok(match rows.iter().any(is_to_come) {
                 true => code,
                 false => output::FAILED,
@@ -432,9 +439,41 @@ fn print(rows: &[JobRow], format: &Format, scene: &Scene, no_header: bool) -> st
     out.flush()
 }
 
+/// Whether all jobs of everybody are asked for: of those the instance itself knows how they ended, also of those that
+/// are forgotten.
+fn is_of_all(args: &Args) -> bool {
+    let narrowed = [
+        &args.filter,
+        &args.name,
+        &args.since,
+        &args.queue,
+        &args.account,
+        &args.job_set,
+    ];
+    let is_narrowed = narrowed.into_iter().any(Option::is_some) || !args.ids.is_empty();
+    let everybody = match args.user.as_deref() {
+        Some(user) => user == "all",
+        None => args.everybody,
+    };
+    everybody && !is_narrowed
+}
+
+/// Puts what an instance says of all ends in place of what was counted of them.
+fn with_ends(mut all: Stats, ends: Ends) -> Stats {
+    for (kind, count) in &mut all {
+        *count = match *kind {
+            COMPLETED => ends.completed,
+            FAILED => ends.failed,
+            CANCELED => ends.canceled,
+            TIMEOUT => ends.timeout,
+            _ => continue,
+        };
+    }
+    all
+}
+
 /// Prints numbers of jobs by kind, as text or as JSON.
-fn tell_stats(args: &Args, rows: &[JobRow]) -> anyhow::Result<()> {
-    let all = stats(rows);
+fn tell_stats(args: &Args, all: Stats) -> anyhow::Result<()> {
     if args.json {
         let all = all.map(|(kind, count)| (kind.to_owned(), Value::from(count)));
         return output::json(&Value::Object(all.into_iter().collect()));
@@ -449,20 +488,26 @@ fn tell_stats(args: &Args, rows: &[JobRow]) -> anyhow::Result<()> {
     Ok(output::lines([told.join(", ")])?)
 }
 
+const COMPLETED: &str = "completed";
+const FAILED: &str = "failed";
+const CANCELED: &str = "canceled";
+const TIMEOUT: &str = "timeout";
 /// What jobs are called that have no end.
 const UNENDED: &str = "unended";
 
 /// Numbers of jobs by kind.
-fn stats(rows: &[JobRow]) -> [(&'static str, usize); 7] {
-    let count = |is: &dyn Fn(&JobRow) -> bool| rows.iter().filter(|row| is(row)).count();
+type Stats = [(&'static str, u64); 7];
+
+fn stats(rows: &[JobRow]) -> Stats {
+    let count = |is: &dyn Fn(&JobRow) -> bool| rows.iter().filter(|row| is(row)).count() as u64;
     let of = |wanted: JobResult| count(&|row| row.result == Some(wanted));
     [
         ("pending", count(&|row| is_to_come(row) && !runs(row))),
         ("running", count(&|row| is_to_come(row) && runs(row))),
-        ("completed", of(JobResult::Completed)),
-        ("failed", of(JobResult::Failed)),
-        ("canceled", of(JobResult::Canceled)),
-        ("timeout", of(JobResult::Timeout)),
+        (COMPLETED, of(JobResult::Completed)),
+        (FAILED, of(JobResult::Failed)),
+        (CANCELED, of(JobResult::Canceled)),
+        (TIMEOUT, of(JobResult::Timeout)),
         (UNENDED, count(&|row| row.t_unended.is_some())),
     ]
 }

@@ -36,6 +36,9 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// What is in another user's instance is not shown, which is said there, too. With --watch the tree
 /// is drawn again whenever it changes, until ctrl-C: in place on a terminal, as another block elsewhere.
 ///
+/// Jobs that are over are counted from the beginning of each instance, also those that are forgotten since.
+/// Where users are told of their own jobs alone (access.private) a user's figures of the first are of those.
+///
 /// Jobs that an instance left that is over and that have no end are in none of these figures; how many there
 /// are is said behind them, as unended.
 ///

@@ -126,11 +126,7 @@ impl Submit {
 
     /// Whether an attempt of it that this ends is followed by another one.
     pub fn runs_again_after(&self, fatal: &Exception) -> bool {
-        match fatal.kind.as_str() {
-            "requeue" => true,
-            "node-failure" => self.requeue == Requeue::OnNodeFailure,
-            _ => false,
-        }
+        self.requeue.follows(&fatal.kind)
     }
 
     /// Whether the instance took it for its parent, which it did not hear.
@@ -181,4 +177,15 @@ pub enum Requeue {
     No,
     /// It waits again, as its next attempt.
     OnNodeFailure,
+}
+
+impl Requeue {
+    /// Whether another attempt follows one that is ended by an exception of this kind.
+    pub fn follows(self, fatal: &str) -> bool {
+        match fatal {
+            "requeue" => true,
+            "node-failure" => self == Requeue::OnNodeFailure,
+            _ => false,
+        }
+    }
 }

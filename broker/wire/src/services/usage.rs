@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::service;
+use crate::ending::Ends;
 use crate::message::Roles;
 use crate::time::Time;
 use crate::usage::{Amounts, Payer, Spent};
@@ -10,6 +11,11 @@ use crate::usage::{Amounts, Payer, Spent};
 service!(
     /// What was charged to whom, and where the capacity went.
     Report, "usage.report", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), ReportRequest => UsageReport
+);
+service!(
+    /// How jobs ended that are over, also those that are forgotten; nothing where it was not counted from the
+    /// beginning, and where the sender is told of his own jobs alone.
+    Ended, "usage.ended", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), () => Option<Ends>
 );
 
 /// What [`Report`] asks.

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::{Args, OVER_MAX, SHOWN, children, instance, is_to_come, over, question, tell_stats};
+use super::{
+    Args, OVER_MAX, SHOWN, children, instance, is_to_come, over, question, stats, tell_stats,
+};
 use crate::array::Array;
 use crate::field::{Format, Scene};
 use crate::hints::with_path;
@@ -106,7 +108,7 @@ pub async fn run(global: &Global, client: Client, args: &Args, users: Users) -> 
     let failed = parts.iter().any(|part| not_shown(part).is_some());
     if args.stats {
         let rows: Vec<JobRow> = parts.into_iter().flat_map(|part| part.rows).collect();
-        tell_stats(args, &rows)?;
+        tell_stats(args, stats(&rows))?;
         let active = rows.iter().any(is_to_come);
         return Ok(if active && !failed { 0 } else { output::FAILED });
     }

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use eddy_client::{Client, ClientError, Options, Uri};
+use eddy_wire::ending::Ends;
 use eddy_wire::error::Code;
+use eddy_wire::lifecycle::JobResult;
 use eddy_wire::services::child::{
     ChildRow, Children, ChildrenRequest, NESTING_MAX, Stage, Summary,
 };
@@ -24,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::ids;
-use crate::listing::{Filter, Question};
+use crate::listing::{Filter, Question, ended};
 
 /// Why nobody but its user and root is told what is in an instance.
 const ANOTHERS: &str = "another user's: what is in it is not shown";
@@ -32,7 +34,7 @@ const ANOTHERS: &str = "another user's: what is in it is not shown";
 const ANSWER: Duration = Duration::from_secs(1);
 /// Instances asked at the same time.
 const ASKED_MAX: usize = 64;
-/// Jobs that are over are counted up to here.
+/// Jobs that are over are counted up to here, where the instance does not count them.
 const OVER_MAX: u32 = 10_000;
 
 /// Whose an instance is.
@@ -328,27 +330,35 @@ async fn first_facts(client: &Client) -> anyhow::Result<Facts> {
         here: true,
         ..Question::default()
     };
+    facts.summary.cores_used = resources.allocated.ncores() as u64;
+    for row in active.rows(client).await? {
+        facts.count(&row);
+    }
+    let ends = match ended(client).await? {
+        Some(ends) => ends,
+        None => counted(client).await?,
+    };
+    let summary = &mut facts.summary;
+    (summary.completed, summary.failed) = (ends.completed, ends.unwell());
+    let inside = |row: &ChildRow| 1 + row.summary.instances;
+    let live = facts.children.iter().filter(|row| row.stage != Stage::Over);
+    summary.instances = live.map(inside).sum();
+    Ok(facts)
+}
+
+/// How those ended that whoever asks is shown, the last of them.
+async fn counted(client: &Client) -> anyhow::Result<Ends> {
     let over = Question {
         filter: Filter::parse("inactive")?,
         limit: OVER_MAX,
         here: true,
         ..Question::default()
     };
-    facts.summary.cores_used = resources.allocated.ncores() as u64;
-    for row in active.rows(client).await? {
-        facts.count(&row);
-    }
-    let summary = &mut facts.summary;
+    let mut ends = Ends::default();
     for row in over.rows(client).await? {
-        match row.result {
-            Some(eddy_wire::lifecycle::JobResult::Completed) => summary.completed += 1,
-            _ => summary.failed += 1,
-        }
+        ends.count(row.result.unwrap_or(JobResult::Failed));
     }
-    let inside = |row: &ChildRow| 1 + row.summary.instances;
-    let live = facts.children.iter().filter(|row| row.stage != Stage::Over);
-    summary.instances = live.map(inside).sum();
-    Ok(facts)
+    Ok(ends)
 }
 
 /// Whether one of a tree could not be asked that may be.
