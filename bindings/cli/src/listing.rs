@@ -136,6 +136,18 @@ pub struct Question {
 }
 
 impl Question {
+    /// All jobs of a set, also those that are over: of whoever asks, since two users may have sets of one name, and
+    /// of all for user 0, who acts on all of them by that name, too.
+    pub fn of_set(name: String) -> Question {
+        let own = rustix::process::getuid();
+        Question {
+            filter: Filter::all(),
+            user: (!own.is_root()).then_some(own.as_raw()),
+            job_set: Some(name),
+            ..Question::default()
+        }
+    }
+
     fn requests(&self) -> Vec<ListRequest> {
         let with =
             |states: Vec<JobState>, results: &[JobResult], since: Option<Time>| ListRequest {

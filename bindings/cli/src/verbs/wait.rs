@@ -14,7 +14,7 @@ use eddy_wire::services::job::{JobEnd, JobRow, JobSet, List, ListRequest};
 use crate::attach::exit_code;
 use crate::declared::{left_out, several, unending};
 use crate::ids;
-use crate::listing::{Filter, Question, end_to_json};
+use crate::listing::{Question, end_to_json};
 use crate::output;
 use crate::request;
 use crate::session::Global;
@@ -35,7 +35,7 @@ const FIRST: Attempt = Attempt(1);
 #[derive(clap::Args)]
 #[command(after_long_help = CODES)]
 pub struct Args {
-    /// The jobs of this set, also those that are over
+    /// Your jobs of this set, also those that are over; user 0 waits for those of all users
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
     job_set: Option<String>,
     /// One array of objects when all are over: id, result, returncode, exception (as in eddy jobs --json)
@@ -74,12 +74,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let ends = global.session_again(async |client| {
         let jobs = match &args.job_set {
             None => named.clone(),
-            Some(_) => {
-                let question = Question {
-                    filter: Filter::all(),
-                    job_set: args.job_set.clone(),
-                    ..Question::default()
-                };
+            Some(set) => {
+                let question = Question::of_set(set.clone());
                 let rows = question.rows(&client).await?;
                 if rows.is_empty()
                     && let Some(unknown) = question.unknown(&client).await?

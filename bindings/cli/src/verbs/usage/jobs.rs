@@ -159,20 +159,22 @@ impl Served {
 
 /// Asks after each of them.
 pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Result<Vec<Cost>> {
-    let mut question = Question {
+    let named = |jobs| Question {
         filter: Filter::all(),
+        jobs,
         ..Question::default()
     };
-    match which {
-        Which::Named(jobs) => question.jobs = jobs,
-        Which::Set(name) => question.job_set = Some(name),
+    let question = match which {
+        Which::Named(jobs) => named(jobs),
+        Which::Set(name) => Question::of_set(name),
         Which::Instances => {
-            question.jobs = JobSet::of(instances(client, global).await?);
-            if question.jobs.is_empty() {
+            let instances = instances(client, global).await?;
+            if instances.is_empty() {
                 return Ok(Vec::new());
             }
+            named(JobSet::of(instances))
         }
-    }
+    };
     let mut rows = question.rows(client).await?;
     if rows.is_empty()
         && let Some(unknown) = question.unknown(client).await?
