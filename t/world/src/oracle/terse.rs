@@ -22,7 +22,8 @@ const AT_ONCE: Span = Span::millis(900);
 /// How far those are of which nothing was asked so far.
 #[derive(Clone, Debug, Default)]
 pub struct Terse {
-    jobs: BTreeMap<JobId, Step>,
+    /// The last record of each, and as of when it is.
+    jobs: BTreeMap<JobId, (Step, Time)>,
 }
 
 /// The last record of such a job.
@@ -69,17 +70,20 @@ impl Terse {
         }
         if let Kind::Submit(submit) = kind {
             return match asks_nothing(submit) && !is_limited(submit) {
-                true => self.begins(job, submit),
+                true => self.begins(job, submit, record.event.t),
                 false => Ok(()),
             };
         }
-        let Some(step) = self.jobs.get_mut(&job) else {
+        let Some((step, before)) = self.jobs.get(&job).copied() else {
             return Ok(());
         };
-        match (*step, kind) {
-            (Step::Submit, Kind::Alloc(_)) => *step = Step::Alloc,
-            (Step::Alloc, Kind::Start) => *step = Step::Start,
+        let t = record.event.t;
+        match (step, kind) {
+            (Step::Submit, Kind::Alloc(_)) => drop(self.jobs.insert(job, (Step::Alloc, t))),
+            (Step::Alloc, Kind::Start) => drop(self.jobs.insert(job, (Step::Start, t))),
             (Step::Start, Kind::Release(_, Final::Over(Some(_)))) => drop(self.jobs.remove(&job)),
+            // What was before the last record is told as of that, however late it is heard of.
+            (Step::Start, _) if t == before => drop(self.jobs.remove(&job)),
             (_, kind) if is_plain(kind) => {
                 let name = kind.name();
                 return Err(format!(
@@ -97,10 +101,10 @@ impl Terse {
         self.jobs.clear();
     }
 
-    fn begins(&mut self, job: JobId, submit: &Submit) -> Result<(), String> {
+    fn begins(&mut self, job: JobId, submit: &Submit, t: Time) -> Result<(), String> {
         match submit.entry {
             Entry::Queued(_) => {
-                self.jobs.insert(job, Step::Submit);
+                self.jobs.insert(job, (Step::Submit, t));
                 Ok(())
             }
             Entry::New | Entry::Priority => Err(format!(
