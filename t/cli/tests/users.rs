@@ -13,6 +13,7 @@ use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::Running;
 use eddy_cli_tests::users::{Site, can_make_cgroups, can_make_users, owner_of};
 use eddy_wire::id::JobId;
+use serde_json::Value;
 
 type Tested = anyhow::Result<()>;
 
@@ -36,6 +37,26 @@ pub(crate) fn tasks(instance: &Instance, program: &str) -> Vec<Process> {
     let mut found = instance.place.processes();
     found.retain(|one| one.arguments.first().is_some_and(|first| first == program));
     found
+}
+
+/// Anybody could hold up another's wait by a job in a set of the same name.
+#[test]
+fn a_set_is_ones_own_though_another_has_one_of_its_name() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, root) = site(&["--cores=2"])?;
+    let runs = ["submit", "--job-set=night", "sleep", "1000"];
+    let runs = site.ok(&root, BOB, &runs)?;
+    site.ok(&root, ANN, &["submit", "--job-set=night", "true"])?;
+    assert_eq!(site.run(&root, ANN, &["wait", "--job-set=night"])?.code, 0);
+    let used = ["usage", "--job-set=night", "--json"];
+    let of = |text: String| anyhow::Ok(serde_json::from_str::<Vec<Value>>(&text)?.len());
+    assert_eq!(of(site.ok(&root, ANN, &used)?)?, 1);
+    assert_eq!(of(root.ok(&used)?)?, 2, "user 0 acts on all");
+    site.ok(&root, BOB, &["cancel", "--job-set=night"])?;
+    assert_ne!(root.code(&runs)?, 0);
+    root.shut_down()
 }
 
 #[test]
