@@ -6,6 +6,7 @@
 
 mod alike;
 mod asked;
+mod awaited;
 mod gang;
 pub(crate) mod grounds;
 mod halts;
@@ -61,6 +62,7 @@ use crate::settings::{Place, Settings};
 use crate::silence::Silence;
 use alike::Alike;
 use asked::Asked;
+use awaited::Awaited;
 use grounds::Grounds;
 pub use passed::BOUNCE;
 use passed::Passed;
@@ -120,6 +122,7 @@ pub struct Sched {
     shells: BTreeMap<Rank, Epoch>,
     online: Idset,
     settling: Settling,
+    awaited: Awaited,
     drained: Idset,
     /// What the planner was told last of ranks.
     told: Told,
@@ -269,6 +272,7 @@ impl Sched {
                 self.applied(now, kind, job, out);
                 self.stay_changed(kind, job, out);
                 self.ground_changed(kind, job, out);
+                self.seats_changed(kind, job, out);
                 self.oversize_again(kind, job, out);
                 self.gang_moved(kind, job, out);
                 self.start_passed(now, kind, job, out);
@@ -293,7 +297,7 @@ impl Sched {
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),
             Input::Notice(Notice::Online(online)) => self.reached(now, online, out),
-            Input::Notice(Notice::Serving(serving)) => self.serving(serving, out),
+            Input::Notice(Notice::Serving(serving)) => self.serving(now, serving, out),
             Input::Notice(Notice::Used(used)) => {
                 out.volatile(Volatile::Plan(vec![Delta::Used(Arc::clone(used))]));
             }
@@ -303,6 +307,7 @@ impl Sched {
             Input::Resume(_) => {
                 self.told = Told::default();
                 self.settles(now, out);
+                self.await_instances(now, self.sets.elastic_away(), out);
                 self.tell_all(out);
                 self.wait_for_ends(out);
                 self.resume_passed(now, out);
@@ -318,6 +323,7 @@ impl Sched {
                 }
                 self.end_reservations(now, out);
                 self.bounce(now, out);
+                self.await_no_more(now, out);
                 self.try_again(now, out);
             }
             Input::Stop => self.intake = Intake::Stopping,
@@ -494,7 +500,7 @@ impl Sched {
 
     fn want(&self, id: JobId) -> Delta {
         match self.jobs.get(&id) {
-            Some(seen) if self.wants(seen) && self.sets.is_there(seen.to.as_ref()) => {
+            Some(seen) if self.wants(seen) && self.is_planned_for(seen.to.as_ref()) => {
                 Delta::Want(id, self.asks(id, seen))
             }
             Some(_) | None => Delta::Unwant(id),

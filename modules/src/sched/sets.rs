@@ -239,6 +239,15 @@ impl Sets {
         has && self.serving.contains(&to.name)
     }
 
+    /// The elastic ones that are not reached.
+    pub(super) fn elastic_away(&self) -> BTreeSet<Arc<str>> {
+        let known = self.elastic.keys();
+        known
+            .filter(|name| !self.serving.contains(*name))
+            .cloned()
+            .collect()
+    }
+
     /// What is set aside for that instance, if it is of a fixed size.
     pub(super) fn aside(&self, to: Option<&To>) -> Option<&ResourceSet> {
         self.held.get(&to?.name).map(|held| &*held.set)
@@ -312,7 +321,7 @@ impl Sets {
     }
 
     /// The channels that stand are these; whose have changed.
-    fn serving(&mut self, serving: &BTreeSet<String>) -> BTreeSet<Arc<str>> {
+    pub(super) fn serving(&mut self, serving: &BTreeSet<String>) -> BTreeSet<Arc<str>> {
         let serving = serving.iter().map(|name| Arc::from(name.as_str()));
         let serving: BTreeSet<Arc<str>> = serving.collect();
         let changed = serving.symmetric_difference(&self.serving);
@@ -375,26 +384,6 @@ impl Sched {
             }
             Kind::Free => Some(vec![Delta::Freed(job), Delta::Line(Arc::from(name), None)]),
             _ => None,
-        }
-    }
-
-    /// Channels of instances stand or are away: who waits for those waits in line, or does not.
-    pub(super) fn serving(&mut self, serving: &BTreeSet<String>, out: &mut Outbox) {
-        let changed = self.sets.serving(serving);
-        if changed.is_empty() {
-            return;
-        }
-        let of_those = |seen: &Seen| {
-            seen.to
-                .as_ref()
-                .is_some_and(|to| changed.contains(&to.name))
-        };
-        let waiting = self.jobs.iter().filter(|(id, seen)| {
-            of_those(seen) && self.wants(seen) && !self.resting.contains_key(id)
-        });
-        let deltas: Vec<Delta> = waiting.map(|(id, _)| self.want(*id)).collect();
-        if !deltas.is_empty() {
-            out.volatile(Volatile::Plan(deltas));
         }
     }
 

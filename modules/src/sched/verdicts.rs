@@ -24,6 +24,12 @@ impl Sched {
         let mut void = BTreeSet::new();
         let mut with = BTreeMap::new();
         for (id, verdict) in &outcome.verdicts {
+            if let Verdict::Start(set) = verdict
+                && self.comes_early(*id, set)
+            {
+                self.awaited.propose(*id);
+                continue;
+            }
             if let Some(gang) = outcome
                 .together
                 .iter()
