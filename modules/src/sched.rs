@@ -272,7 +272,6 @@ impl Sched {
                 self.applied(now, kind, job, out);
                 self.stay_changed(kind, job, out);
                 self.ground_changed(kind, job, out);
-                self.seats_changed(kind, job, out);
                 self.oversize_again(kind, job, out);
                 self.gang_moved(kind, job, out);
                 self.start_passed(now, kind, job, out);
@@ -307,7 +306,6 @@ impl Sched {
             Input::Resume(_) => {
                 self.told = Told::default();
                 self.settles(now, out);
-                self.await_instances(now, self.sets.elastic_away(), out);
                 self.tell_all(out);
                 self.wait_for_ends(out);
                 self.resume_passed(now, out);
@@ -323,7 +321,6 @@ impl Sched {
                 }
                 self.end_reservations(now, out);
                 self.bounce(now, out);
-                self.await_no_more(now, out);
                 self.try_again(now, out);
             }
             Input::Stop => self.intake = Intake::Stopping,

@@ -149,6 +149,7 @@ impl Sched {
 
     /// What an instance holds has changed: those that are to be ground for it are looked at anew.
     pub(super) fn ground_changed(&mut self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
+        self.seats_changed(kind, job, out);
         let is_change = matches!(
             kind,
             Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Start | Kind::Free

@@ -323,11 +323,8 @@ impl Sets {
     /// The channels that stand are these; whose have changed.
     pub(super) fn serving(&mut self, serving: &BTreeSet<String>) -> BTreeSet<Arc<str>> {
         let serving = serving.iter().map(|name| Arc::from(name.as_str()));
-        let serving: BTreeSet<Arc<str>> = serving.collect();
-        let changed = serving.symmetric_difference(&self.serving);
-        let changed = changed.cloned().collect();
-        self.serving = serving;
-        changed
+        let before = std::mem::replace(&mut self.serving, serving.collect());
+        &before ^ &self.serving
     }
 }
 

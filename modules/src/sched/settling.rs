@@ -66,6 +66,7 @@ impl Settling {
 impl Sched {
     /// A leader begins.
     pub(super) fn settles(&mut self, now: Time, out: &mut Outbox) {
+        self.await_instances(now, self.sets.elastic_away(), out);
         let shells: Idset = self.shells.keys().map(|rank| rank.0).collect();
         let expected = shells.intersect(&self.ranks).difference(&self.drained);
         let missing = expected.difference(&self.online);
@@ -130,6 +131,7 @@ impl Sched {
 
     /// When it is over those that were kept may be taken from.
     pub(super) fn settled(&mut self, now: Time, out: &mut Outbox) {
+        self.await_no_more(now, out);
         let Settling::Until {
             at, kept, together, ..
         } = &mut self.settling

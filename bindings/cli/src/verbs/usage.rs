@@ -39,7 +39,8 @@ pub struct Args {
     /// Where all core-seconds went since counting began: each in one place, together the capacity
     #[arg(long, conflicts_with_all = ["account", "user", "since"])]
     identity: bool,
-    /// By job, yours of this set, for user 0 those of all users: what each was charged, and of instances what was used of it
+    /// By job, yours of this set, for user 0 those of all users: what each was charged, and of instances what was
+    /// used of it
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with_all = ["account", "user", "since", "identity", "ids"])]
     job_set: Option<String>,
     /// By job, of users' instances that run

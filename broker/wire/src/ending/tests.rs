@@ -1,3 +1,5 @@
+//! How a job ended, step by step against what its fold as a whole says.
+
 use super::*;
 use crate::event::{Event, Record};
 use crate::id::{Attempt, JobId, Seq};
