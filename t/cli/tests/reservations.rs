@@ -124,7 +124,7 @@ fn who_deletes_a_reservation_is_told_whom_that_ends() -> Tested {
         "--start=+1h",
     ];
     let refused = instance.run(&[&create[..], &["lab", "--duration=11s"]].concat())?;
-    let said = "eddy reservation: duration: 11 s given, allowed is more than 11 s, or maintenance: so long before its end \
+    let said = "eddy reservation create: duration: 11 s given, allowed is more than 11 s, or maintenance: so long before its end \
                 its jobs begin to end";
     assert_eq!(refused.refusal()?, said);
     instance.ok(&[&create[..], &["lab", "--duration=1h"]].concat())?;
