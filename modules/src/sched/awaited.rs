@@ -13,7 +13,7 @@ use std::sync::Arc;
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
-use eddy_wire::plan::Delta;
+use eddy_wire::plan::{Delta, Outcome, Verdict};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
@@ -109,9 +109,26 @@ impl Sched {
         }
     }
 
-    /// Whether a start in an instance waits for that: it is not reached, or has no ground there yet. A gang goes to
-    /// one, all of it or none.
-    pub(super) fn comes_early(&self, id: JobId, set: &ResourceSet) -> bool {
+    /// Whether a proposed start waits for an instance, or that of one with whom it begins: all of a gang or none.
+    pub(super) fn comes_early(&self, id: JobId, set: &ResourceSet, outcome: &Outcome) -> bool {
+        if self.awaited.until.is_empty() {
+            return false;
+        }
+        let gang = outcome.together.iter().find(|gang| gang.contains(&id));
+        let Some(gang) = gang else {
+            return self.is_early(id, set);
+        };
+        outcome
+            .verdicts
+            .iter()
+            .any(|(mate, verdict)| match verdict {
+                Verdict::Start(set) if gang.contains(mate) => self.is_early(*mate, set),
+                Verdict::Start(_) | Verdict::Never(_) | Verdict::Preempt { .. } => false,
+            })
+    }
+
+    /// Whether the instance is expected that a job would begin in: it is not reached, or has no ground there yet.
+    fn is_early(&self, id: JobId, set: &ResourceSet) -> bool {
         let to = self.jobs.get(&id).and_then(|seen| seen.to.as_ref());
         let lacks = !self.sets.is_there(to) || self.sets.is_to_come(to, set);
         lacks && self.awaited.has(to) && self.intake == Intake::Open && self.waits(id)

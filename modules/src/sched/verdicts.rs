@@ -25,7 +25,7 @@ impl Sched {
         let mut with = BTreeMap::new();
         for (id, verdict) in &outcome.verdicts {
             if let Verdict::Start(set) = verdict
-                && self.comes_early(*id, set)
+                && self.comes_early(*id, set, outcome)
             {
                 self.awaited.propose(*id);
                 continue;
