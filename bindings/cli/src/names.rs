@@ -67,7 +67,8 @@ impl Users {
         let mut parts = text.split(USER);
         let mut told = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            let is_word = !told.ends_with(is_of_word);
+            // Whom a host does not know he has no name there, whatever he is called here.
+            let is_word = !told.ends_with(is_of_word) && !told.ends_with(" no ");
             told.push_str(USER);
             let end = part.find(|letter: char| !letter.is_ascii_digit());
             let (number, rest) = part.split_at(end.unwrap_or(part.len()));
@@ -115,6 +116,10 @@ mod tests {
             ("superuser 1001", "superuser 1001"),
             ("user 1001.5 and user 10010", "user 1001.5 and user 10010"),
             ("no user", "no user"),
+            (
+                "exec: no user 1001 on this host",
+                "exec: no user 1001 on this host",
+            ),
             ("of that user ", "of that user "),
         ] {
             assert_eq!(users.named_in(text), told);

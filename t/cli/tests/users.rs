@@ -107,8 +107,9 @@ fn a_plain_user_serves_himself_and_user_0() -> Tested {
     own.env("EDDY_URI", uri);
     let refused = Running::start(own)?.wait()?;
     let line = refused.err.trim();
+    let name = &site.users[ANN].name;
     let allowed = format!(
-        "as: none given by user 0; allowed is {ann}: this instance starts tasks of user {ann} only"
+        "as: none given by user root; allowed is {ann}: this instance starts tasks of user {name} only"
     );
     assert!(line.ends_with(&allowed), "{line}");
     let mut all = root.eddy(&["jobs", "-aA", "-n", "-o", "{user}"]);
@@ -386,7 +387,7 @@ fn only_whom_the_configuration_names_is_let_in_and_private_hides_jobs() -> Teste
     )?;
     let refused = site.run(&instance, CYD, &["jobs"])?;
     let line = refused.refusal()?;
-    let cyd = site.users[CYD].uid;
+    let cyd = &site.users[CYD].name;
     assert!(
         line.contains(&format!("user {cyd} is not admitted")),
         "{line}"
@@ -579,7 +580,8 @@ fn where_sockets_are_to_be_nobody_else_has_put_anything() -> Tested {
     }
     let (site, root) = site(&["--cores=1"])?;
     let ann = site.users[ANN].uid;
-    let (shared, bob) = (format!("/tmp/eddy-{ann}"), site.users[BOB].uid);
+    let shared = format!("/tmp/eddy-{ann}");
+    let [ann, bob] = [ANN, BOB].map(|user| &site.users[user].name);
     let as_ann = |words: &[&str], runtime: Option<&Path>| {
         let mut command = site.eddy(&root, ANN, words);
         command.env_remove("EDDY_URI");

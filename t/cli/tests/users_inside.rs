@@ -70,7 +70,7 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
     let refused = site.run(&instance, BOB, &["--at", &job, "jobs"])?;
     let line = refused.refusal()?;
     assert!(
-        line.contains(&format!("an instance of user {ann}")),
+        line.contains(&format!("an instance of user {}", site.users[ANN].name)),
         "{line}"
     );
     // How a job in it ended is told nobody else either, and that it is left out is said.
@@ -139,7 +139,7 @@ fn root_asks_for_nodes_for_an_instance_of_a_user() -> Tested {
     assert!(submit.to_string().contains(r#""asked_by":0"#), "{submit}");
     let bob = [&ask[..], &["--as", &site.users[BOB].name]].concat();
     let refused = instance.run(&bob)?;
-    let line = format!("that is no instance of user {}", site.users[BOB].uid);
+    let line = format!("that is no instance of user {}", site.users[BOB].name);
     assert!(refused.refusal()?.contains(&line), "{}", refused.err);
     site.ok(&instance, ANN, &["cancel", &job])?;
     instance.event(&more, "clean")
