@@ -132,7 +132,7 @@ fn who_deletes_a_reservation_is_told_whom_that_ends() -> Tested {
     let told = instance.ok(&["reservation", "delete", "lab"])?;
     assert_eq!(
         told,
-        format!("lab: 1 job that waits for it is ended: {waits}\n")
+        format!("lab: 1 job that waits for it is ended: {waits}")
     );
     assert_ne!(instance.code(&waits)?, 0);
     Ok(())
