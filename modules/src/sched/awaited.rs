@@ -87,12 +87,12 @@ impl Sched {
         out: &mut Outbox,
     ) {
         let until = now.after(AWAITED);
-        let names = names.into_iter().map(|name| (name, until));
-        let before = self.awaited.until.len();
-        self.awaited.until.extend(names);
-        if self.awaited.until.len() > before {
+        let mut names = names.into_iter().map(|name| (name, until)).peekable();
+        // Also where one is lost again before its time was over: that counts anew.
+        if names.peek().is_some() {
             out.volatile(Volatile::Wake(until));
         }
+        self.awaited.until.extend(names);
     }
 
     /// What an instance has of nodes has changed: what was proposed for it may begin, where that is what it lacked.
