@@ -13,7 +13,7 @@ use eddy_wire::job::Job;
 use eddy_wire::json;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::message::Type;
-use eddy_wire::services::job::{Detail, JobRow, ListRequest, Over};
+use eddy_wire::services::job::{Detail, JobRow, ListRequest};
 
 use super::scans::{Scan, Scans};
 use super::veil::Veil;
@@ -202,7 +202,7 @@ fn encoded(rows: &[JobRow]) -> Bytes {
     json::to_vec(rows).into()
 }
 
-/// Pending by place in the queue, then running, then ended and not collected.
+/// Pending by place in the queue, then running.
 fn limited(body: &ListRequest, view: &View, shown_to: Option<u32>) -> Vec<JobRow> {
     let veil = Veil::new(view, shown_to);
     let matching = |job: &&Job| matches(body, job);
@@ -232,29 +232,25 @@ fn limited(body: &ListRequest, view: &View, shown_to: Option<u32>) -> Vec<JobRow
     jobs.into_iter().take(limit).map(told).collect()
 }
 
+/// Who is over is none of them.
 fn order(job: &Job) -> (u8, i64, JobId) {
     match job.state {
         JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => {
             (0, -job.priority.unwrap_or(0), job.id)
         }
-        JobState::Run | JobState::Cleanup => (1, -job.t_alloc.map_or(0, |t| t.0), job.id),
-        // As the journal has them.
-        JobState::Inactive => (
-            2,
-            -job.t_inactive.map_or(0, |t| t.0),
-            JobId(u64::MAX - job.id.0),
-        ),
+        JobState::Run | JobState::Cleanup | JobState::Inactive => {
+            (1, -job.t_alloc.map_or(0, |t| t.0), job.id)
+        }
     }
 }
 
 fn matches(body: &ListRequest, job: &Job) -> bool {
     let spec = &job.submit.spec.jobspec;
-    let in_state = match body.states.is_empty() {
-        true => job.state != JobState::Inactive || !body.jobs.is_empty() || asks_results(body),
-        false => body.states.contains(&job.state),
-    };
-    in_state
-        && (body.results.is_empty() || job.result().is_some_and(|r| body.results.contains(&r)))
+    // What is over the journal has, also while it is kept here for who collects its result.
+    job.state != JobState::Inactive
+        && (body.states.is_empty() || body.states.contains(&job.state))
+        && body.results.is_empty()
+        && body.since.is_none()
         && body.user.is_none_or(|user| user == job.submit.user)
         && body.name.as_ref().is_none_or(|name| name == spec.name())
         && body.queue.as_ref().is_none_or(|queue| {
@@ -272,13 +268,6 @@ fn matches(body: &ListRequest, job: &Job) -> bool {
             .job_set
             .as_ref()
             .is_none_or(|set| job.submit.spec.set.as_deref() == Some(set))
-        && body
-            .since
-            .is_none_or(|since| job.t_inactive.is_some_and(|t| t >= since))
-        && body.behind.is_none_or(|behind| {
-            job.t_inactive
-                .is_none_or(|t| Over { t, id: job.id } < behind)
-        })
 }
 
 fn asks_results(body: &ListRequest) -> bool {

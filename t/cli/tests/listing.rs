@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use anyhow::Context;
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
 use serde_json::{Value, json};
@@ -135,6 +136,30 @@ fn jobs_are_chosen_by_state_name_and_id() -> Tested {
     let none = instance.run(&["jobs", "nonsense!"])?;
     assert!(none.refusal()?.contains("nonsense!"));
     Ok(())
+}
+
+/// It is kept for who collects its result, and is a row of those that are over at once.
+#[test]
+fn a_job_whose_result_is_to_be_collected_is_listed_once() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let job = instance.submit(&["--flags=waitable", "true"])?;
+    instance.event(&job, "clean")?;
+    let listed = |what: &[&str]| -> anyhow::Result<usize> {
+        let mut asked = vec!["jobs", "--json"];
+        asked.extend(what);
+        Ok(instance.json(&asked)?.as_array().context("rows")?.len())
+    };
+    let ways: [&[&str]; 4] = [&["-a"], &["-f", "completed"], &["--since=-1h"], &[&job]];
+    for collected in [false, true] {
+        if collected {
+            instance.ok(&["job", "wait", &job])?;
+        }
+        for way in ways {
+            assert_eq!(listed(way)?, 1, "{way:?}");
+        }
+        assert_eq!(listed(&["-f", "pending,running"])?, 0);
+    }
+    instance.shut_down()
 }
 
 #[test]
