@@ -5,8 +5,9 @@ use std::sync::Arc;
 use eddy_modules::settings::Queue;
 use eddy_sched::policy::read::read;
 use eddy_wire::account::Limits;
+use eddy_wire::message::Roles;
 use eddy_wire::queue::Rules;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::instance::{Instance, ended};
 
@@ -99,4 +100,36 @@ fn a_policy_that_is_set_gives_those_who_are_kept_back_its_order() {
     i.reach("0");
     i.tick_after(1);
     assert_eq!(placed(&i, [2, 3, 4]), [false, false, true]);
+}
+
+/// What a budget kept back waits in no turn; once there is none it does.
+#[test]
+fn where_a_budget_is_taken_away_whom_it_kept_back_is_before_those_behind_him() {
+    let mut i = Instance::with(1);
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let set = |i: &mut Instance, limits: &Value| {
+        let account = json!({"account": {"name": "a", "value": {"limits": limits}}});
+        let member = json!({"member": {"account": "a", "user": 7, "value": {"shares": 1}}});
+        let changes = [account, member].map(|change| json!({"change": change, "before": "any"}));
+        let made = i.call("account.set", &json!({"changes": changes, "aim": "make"}));
+        assert!(made.contains("\"changed\":"), "{made}");
+        i.tick_after(1);
+    };
+    let submit = |i: &mut Instance, seconds: u64| {
+        let given = i.submit(0, 1, &json!({"account": "a", "duration": seconds}));
+        assert!(given.contains("first"), "{given}");
+    };
+    set(&mut i, &json!({"running_jobs": 1}));
+    submit(&mut i, 5);
+    // Of this one nobody knows what it comes to.
+    submit(&mut i, 0);
+    set(&mut i, &json!({"running_jobs": 1, "core_minutes": 100}));
+    i.started(1, 0);
+    i.ended(1, 0, ended(0, None));
+    submit(&mut i, 5);
+    submit(&mut i, 5);
+    let begun = |i: &Instance| [2, 3, 4].map(|job| i.life(job, "submit").contains(&"alloc"));
+    assert_eq!(begun(&i), [false, true, false]);
+    set(&mut i, &json!({"running_jobs": 2}));
+    assert_eq!(begun(&i), [true, true, false]);
 }

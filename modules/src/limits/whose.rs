@@ -69,9 +69,14 @@ impl Limits {
         }
         let mut all = self.of_account(payer.account.as_ref(), payer.user);
         all.extend(self.of_kind(payer.qos.as_ref(), payer.queue.as_deref(), payer.user));
-        let is_budget = |given: &Given| given.core_minutes.is_some();
-        all.retain(|whose| self.given(whose).is_some_and(is_budget));
+        all.retain(|whose| self.has_budget(whose));
         all
+    }
+
+    /// Whether what is spent is limited for them.
+    pub fn has_budget(&self, whose: &Whose) -> bool {
+        let given = self.given(whose);
+        given.is_some_and(|given| given.core_minutes.is_some())
     }
 
     /// Who is charged, and all above.

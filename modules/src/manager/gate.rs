@@ -66,15 +66,6 @@ enum Line {
     Spent(Whose),
 }
 
-impl Line {
-    fn whose(&self) -> Option<&Whose> {
-        match self {
-            Line::Free => None,
-            Line::Of(whose) | Line::Spent(whose) => Some(whose),
-        }
-    }
-}
-
 impl Bound {
     /// The line of those whom it keeps back.
     fn line(&self) -> Line {
@@ -468,7 +459,13 @@ impl Gate {
         let mut moves = Vec::new();
         for (job, (line, turn)) in &self.of {
             let whose = self.limits.whose(*job);
-            let stays = whose.iter().any(|one| line.whose() == Some(one));
+            let counts = |of: &Whose| whose.contains(of);
+            let stays = match line {
+                Line::Free => false,
+                Line::Of(of) => counts(of),
+                // Where nothing that is spent is limited any more he waits in turn.
+                Line::Spent(of) => counts(of) && self.limits.has_budget(of),
+            };
             let to = match stays {
                 true => line.clone(),
                 false => whose.into_iter().next().map_or(Line::Free, Line::Of),
