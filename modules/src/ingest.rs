@@ -21,6 +21,7 @@ mod pools;
 mod proposal;
 pub(crate) mod queues;
 pub(crate) mod reserved;
+mod room;
 pub(crate) mod served;
 pub(crate) mod specs;
 mod submission;
@@ -65,6 +66,7 @@ use numbers::Numbers;
 use parties::Parties;
 use queues::Queues;
 use reserved::Reserved;
+use room::Room;
 use served::Served;
 use specs::Specs;
 use submission::Submission;
@@ -76,7 +78,6 @@ const HELD_BYTES: usize = 128 << 20;
 
 /// Takes submissions.
 pub struct Ingest {
-    jobs_max: u64,
     /// What the inventory can hold; `None` before it is recorded.
     capacity: Option<Capacity>,
     numbers: Numbers,
@@ -94,8 +95,7 @@ pub struct Ingest {
     instance_command: Vec<String>,
     /// The ranks on the leader's own node.
     local: Idset,
-    /// Jobs that are not over.
-    active: u64,
+    room: Room,
     keys: Keys,
     specs: Specs,
     /// Whose the jobs are that are over and whose end is not durable.
@@ -153,12 +153,13 @@ impl Module for Ingest {
                 if let Work::Instance { name: Some(name) } = &submit.spec.request.work {
                     self.proposed.remove(name);
                 }
-                self.active += 1;
+                self.room.submitted(submit.user);
                 self.keys.submitted(submit, job);
             }
             (Kind::Clean, Some(job)) => {
-                self.active -= 1;
-                if let Some(user) = self.keys.user_of(job) {
+                let user = self.keys.user_of(job);
+                self.room.ended(user);
+                if let Some(user) = user {
                     self.ended.insert(job, user);
                 }
                 self.keys.ended(job);
@@ -171,7 +172,8 @@ impl Module for Ingest {
             (Kind::Memo(memo), None) => {
                 if let Some(Change { live, .. }) = Change::told(memo) {
                     self.filters.configured(&live.filters);
-                    (self.jobs_max, self.pools) = (live.jobs_max, live.pools);
+                    self.room.most(live.jobs_max, live.user_max);
+                    self.pools = live.pools;
                 }
                 self.numbers.noted(record.seq, memo);
                 if let Some(last) = blocks::last_of(memo) {
@@ -266,7 +268,7 @@ impl Ingest {
             None => Numbers::own(settings.last_job),
         };
         Ingest {
-            jobs_max: settings.jobs_max,
+            room: Room::new(settings.jobs_max, settings.user_max),
             capacity: None,
             numbers,
             served: Served::new(settings),
@@ -281,7 +283,6 @@ impl Ingest {
             owner: settings.owner,
             instance_command: settings.instance_command.clone(),
             local: settings.local.clone(),
-            active: 0,
             keys: Keys::new(settings.key_skew, settings.key_age_max),
             specs: Specs::default(),
             ended: Jobs::default(),
@@ -421,7 +422,10 @@ impl Ingest {
         let copies = body
             .cc
             .as_ref()
-            .map(|ids| self.copies(ids.len(), ids.iter()))
+            .map(|ids| {
+                let lets = self.room.lets_copies(ids.len(), request.roles);
+                lets.map(|()| ids.iter().collect())
+            })
             .transpose()?;
         let spec = self.specs.intern(body.jobspec.take())?;
         named::a_job(&spec)?;
@@ -459,31 +463,6 @@ impl Ingest {
             "as: none given by user {user}; allowed is {owner}: this instance starts tasks of user {owner} only"
         );
         Err(Refusal::new(Code::Denied, text))
-    }
-
-    fn copies(&self, len: u64, ids: impl Iterator<Item = u32>) -> Result<Vec<u32>, Refusal> {
-        match len {
-            0 => Err(Refusal::invalid(
-                "cc: an empty set given, at least one id is needed",
-            )),
-            // Waiting for others to be over does not help.
-            _ if len > self.jobs_max => {
-                let text = format!(
-                    "cc: {len} ids given, at most {} jobs are there at a time (limit `waiting jobs`)",
-                    self.jobs_max
-                );
-                Err(Refusal::new(Code::TooLarge, text))
-            }
-            _ => Ok(ids.collect()),
-        }
-    }
-
-    fn full(&self) -> Refusal {
-        let text = format!(
-            "the instance has {} jobs that are not over; the limit `waiting jobs` is {}",
-            self.active, self.jobs_max
-        );
-        Refusal::new(Code::Busy, text)
     }
 
     fn answered(&mut self, now: Time, tag: u64, answer: &Answer, out: &mut Outbox) {

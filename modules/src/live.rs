@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::keys::Keys;
 use crate::queues_above;
-use crate::settings::{Class, Elastic, Extent, Qos, Queue, Settings};
+use crate::settings::{Class, Elastic, Extent, Qos, Queue, Settings, UserMax};
 
 /// The memo that says it.
 const KEY: &str = "configuration";
@@ -45,6 +45,9 @@ pub struct Live {
     pub filters: Vec<Filter>,
     /// As [`Settings::jobs_max`].
     pub jobs_max: u64,
+    /// As [`Settings::user_max`].
+    #[serde(default)]
+    pub user_max: UserMax,
     /// As [`Settings::default_time`].
     pub default_time: Option<Span>,
     /// What the elastic instances lend, by name.
@@ -155,6 +158,7 @@ impl Live {
             pools: settings.pools.clone(),
             filters: settings.filters.clone(),
             jobs_max: settings.jobs_max,
+            user_max: settings.user_max,
             default_time: settings.default_time,
             lending: lending.collect(),
             access: (settings.place.depth == 0).then(|| settings.access.clone()),
@@ -169,7 +173,8 @@ impl Live {
         settings.classes.clone_from(&self.classes);
         settings.pools.clone_from(&self.pools);
         settings.filters.clone_from(&self.filters);
-        (settings.jobs_max, settings.default_time) = (self.jobs_max, self.default_time);
+        (settings.jobs_max, settings.user_max) = (self.jobs_max, self.user_max);
+        settings.default_time = self.default_time;
         if let Some(access) = &self.access {
             settings.access.clone_from(access);
         }

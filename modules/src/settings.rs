@@ -59,6 +59,8 @@ pub struct Settings {
     pub release_idle: Option<ReleaseIdle>,
     /// Most jobs that are not over.
     pub jobs_max: u64,
+    /// And those that one user may have, who does not administer the instance.
+    pub user_max: UserMax,
     /// How many attempts a job may have.
     pub attempts_max: u32,
     /// How far a sender's clock may run ahead of ours in its keys.
@@ -94,6 +96,24 @@ pub struct Settings {
     pub owner: u32,
     /// Who else may connect, and what they see of each other.
     pub access: Access,
+}
+
+/// Most jobs of one user. Who administers the instance is not held to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserMax {
+    /// That are not over.
+    pub jobs: u64,
+    /// Of one submission.
+    pub copies: u64,
+}
+
+impl Default for UserMax {
+    fn default() -> UserMax {
+        UserMax {
+            jobs: 500_000,
+            copies: 20_000,
+        }
+    }
 }
 
 /// Jobs that are over, as the journal's rows have them; those that were purged
@@ -324,6 +344,7 @@ impl Settings {
             hung_after: Some(Span::seconds(60)),
             release_idle: None,
             jobs_max: 1_000_000,
+            user_max: UserMax::default(),
             attempts_max: 16,
             key_skew: Span::seconds(600),
             key_age_max: Span::seconds(30 * 86_400),

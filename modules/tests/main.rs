@@ -32,6 +32,7 @@ mod ranks;
 mod remarks;
 mod reserved;
 mod returned;
+mod room;
 mod rows;
 mod scans;
 mod suppose;

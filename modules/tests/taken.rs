@@ -395,7 +395,7 @@ fn what_cannot_be_taken_now_is_refused_and_not_recorded() {
     let (mut stand, first) = back(&settings);
     hello_only(&mut stand);
     let refused = hands_up(&mut stand, first, &[]);
-    assert!(refused.refusal().contains("waiting jobs"), "{refused:?}");
+    assert!(refused.refusal().contains("waiting_jobs"), "{refused:?}");
     assert!(stand.names(first).is_empty());
 }
 

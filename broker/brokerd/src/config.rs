@@ -125,6 +125,10 @@ pub struct Limits {
     pub reply_bytes: u64,
     /// `limits.waiting_jobs`: jobs that are not over.
     pub waiting_jobs: u64,
+    /// `limits.user_jobs`: those of one user.
+    pub user_jobs: u64,
+    /// `limits.user_copies`: those of one submission of a user.
+    pub user_copies: u64,
     /// `limits.spool_bytes`: output kept of one job on one rank.
     pub spool_bytes: u64,
 }
@@ -281,6 +285,8 @@ impl Default for Limits {
             outstanding: 1024,
             reply_bytes: 64 << 20,
             waiting_jobs: 1_000_000,
+            user_jobs: 500_000,
+            user_copies: 20_000,
             spool_bytes: 1 << 30,
         }
     }

@@ -203,9 +203,7 @@ impl Ingest {
     ) -> Result<(), Refusal> {
         self.is_open()?;
         submission.may_be_so_urgent()?;
-        if self.active + u64::from(submission.count()) > self.jobs_max {
-            return Err(self.full());
-        }
+        self.has_room(&submission)?;
         let spec = &submission.spec;
         let Some(queue) = self.above.queues.of(spec).cloned() else {
             let given = spec.jobspec.attributes.system.queue.as_deref();

@@ -24,9 +24,7 @@ impl Ingest {
         submission: &mut Submission,
     ) -> Result<(), Refusal> {
         self.is_open()?;
-        if self.active + u64::from(submission.count()) > self.jobs_max {
-            return Err(self.full());
-        }
+        self.has_room(submission)?;
         self.fill_in(now, submission)?;
         let count = submission.count();
         self.grounds
@@ -46,6 +44,15 @@ impl Ingest {
             .have(&self.pools, user, &submission.spec, count)?;
         self.fits_together(user, &submission.spec, count)?;
         self.fits_reservation(now, user, &submission.party, &submission.spec)
+    }
+
+    /// Whether there is room for its jobs. Who let one in that comes from another instance, and what a user may have
+    /// there, was looked at there.
+    pub(super) fn has_room(&self, submission: &Submission) -> Result<(), Refusal> {
+        let (user, count) = (submission.user, submission.count());
+        let roles = submission.sender.map(|sender| sender.roles);
+        let is_held = roles.is_some_and(|roles| !roles.may_administer());
+        self.room.is_there(user, count, is_held)
     }
 
     pub(super) fn fits_reservation(

@@ -162,7 +162,7 @@ fn a_line_that_there_is_no_room_for_is_taken_once_there_is() -> Tested {
     let submit = instance.eddy(&["--reconnect=100ms", "job", "submit", "--lines"]);
     let ran = Running::start_with_input(submit, input.as_bytes())?.wait()?;
     assert_eq!((ran.code, ran.out.as_str()), (1, "\n\n\n\n\n"));
-    let why = "eddy job submit: line 5: the instance has 2 jobs that are not over; the limit `waiting jobs` is 2";
+    let why = "eddy job submit: line 5: the instance has 2 jobs that are not over; the limit `waiting_jobs` is 2";
     assert_eq!(ran.err.lines().last(), Some(why));
     instance.ok(&["cancel", "--all"])?;
     instance.shut_down()

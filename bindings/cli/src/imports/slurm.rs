@@ -253,6 +253,14 @@ fn setting(pair: &Pair, found: &mut Found) {
         {
             found.key("limits", format!("waiting_jobs = {value}"));
         }
+        // The highest index there is one less, and the first is 0.
+        "maxarraysize"
+            if value
+                .parse()
+                .is_ok_and(|n: u64| (1..=1_000_000).contains(&n)) =>
+        {
+            found.key("limits", format!("user_copies = {value}"));
+        }
         "prioritytype" if value == "priority/multifactor" => {
             found.key("policy", format!("preset = {}", quoted("slurm-fair-tree")));
         }

@@ -241,6 +241,30 @@ pub const KEYS: &[Key] = &[
         get: |config| json(&config.instance.limits.waiting_jobs),
     },
     Key {
+        path: "limits.user_jobs",
+        allowed: "a whole number from 1 to 1000000",
+        meaning: "jobs of one user that are not over; owner and admins have no such limit",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.user_jobs,
+                count(value, 1, 1_000_000)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.user_jobs),
+    },
+    Key {
+        path: "limits.user_copies",
+        allowed: "a whole number from 1 to 1000000",
+        meaning: "jobs of one submission of a user; owner and admins have no such limit",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.user_copies,
+                count(value, 1, 1_000_000)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.user_copies),
+    },
+    Key {
         path: "limits.spool_bytes",
         allowed: "bytes from 4K to 1T, as a number or a text with a unit",
         meaning: "output kept of one job on one rank; what is over is cut with a note",

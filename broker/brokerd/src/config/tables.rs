@@ -12,7 +12,7 @@ use super::{ConfigError, typed};
 /// Lists of tables with names.
 pub(super) const LISTS: [&str; 6] = ["ingest.filter", "instance", "queue", "qos", "class", "pool"];
 /// What may change while an instance runs, with all below it.
-const LIVE: [&str; 17] = [
+const LIVE: [&str; 19] = [
     "access",
     "policy",
     "queue",
@@ -30,6 +30,8 @@ const LIVE: [&str; 17] = [
     "limits.outstanding",
     "limits.reply_bytes",
     "limits.waiting_jobs",
+    "limits.user_jobs",
+    "limits.user_copies",
 ];
 /// What may change of an `[[instance]]` whose ranks do not.
 const LENT: [&str; 2] = ["home", "lend_max"];

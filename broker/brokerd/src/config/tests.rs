@@ -81,7 +81,7 @@ fn all_errors_come_at_once_with_their_keys() {
             "exec.kill_grace: is \"NaN\"; allowed is a duration of at most a day such as \"5s\" (RFC 23), or a number of seconds",
             "journal.sync: is \"maybe\"; allowed is \"full\" or \"normal\"",
             "limits.clients: is -1; allowed is a whole number from 1 to 65536",
-            "limits.foo: unknown key; in limits there are clients, user_clients, user_outstanding, user_rate, outstanding, reply_bytes, waiting_jobs, spool_bytes",
+            "limits.foo: unknown key; in limits there are clients, user_clients, user_outstanding, user_rate, outstanding, reply_bytes, waiting_jobs, user_jobs, user_copies, spool_bytes",
             "sync: unknown key; there is journal.sync",
         ]
     );

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use eddy_modules::Settings;
-use eddy_modules::settings::{Declared, Queue, ReleaseIdle};
+use eddy_modules::settings::{Declared, Queue, ReleaseIdle, UserMax};
 use eddy_wire::resource_set::ResourceSet;
 
 use super::access::Admits;
@@ -30,6 +30,10 @@ pub(super) fn settings(
     settings.release_idle = of.release_idle.map(|after| ReleaseIdle { after, keep });
     settings.policy = Arc::clone(&config.instance.policy);
     settings.jobs_max = config.instance.limits.waiting_jobs;
+    settings.user_max = UserMax {
+        jobs: config.instance.limits.user_jobs,
+        copies: config.instance.limits.user_copies,
+    };
     if let Some(age) = config.instance.keep_age {
         settings.key_age_max = settings.key_age_max.min(age);
     }
