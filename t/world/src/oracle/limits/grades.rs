@@ -35,10 +35,13 @@ impl Obeyed {
         if let Some(policy) = memo.get("policy") {
             self.set = text(&policy["text"]).zip(text(&policy["over"]));
         } else if let Some(change) = Change::told(memo) {
-            if change.by == By::Reload {
-                self.set = None;
-            }
-            self.configured = change.live.policy();
+            let policy = change.live.policy();
+            self.set = match change.by {
+                By::Reload => None,
+                By::Start => self.set.take(),
+                By::Set(_) => self.set.take().and_then(|set| beside(&set, &policy)),
+            };
+            self.configured = policy;
         } else {
             return false;
         }
@@ -67,4 +70,24 @@ impl Obeyed {
         obeyed.settle();
         obeyed
     }
+}
+
+/// A policy that was set, and the one it was set over, where of the latter other kinds of jobs are configured.
+fn beside((text, over): &(String, String), configured: &Policy) -> Option<(String, String)> {
+    let (set, over) = (of_kinds(text, configured)?, of_kinds(over, configured)?);
+    let is_same = print(&over) == print(configured);
+    is_same.then(|| (print(&set), print(configured)))
+}
+
+/// It, with the QoS, classes and queues of another.
+fn of_kinds(text: &str, other: &Policy) -> Option<Policy> {
+    let mut policy = read(text).ok()?;
+    let (factors, of) = (&mut policy.priority.factors, &other.priority.factors);
+    (factors.qos, factors.queues) = (of.qos.clone(), of.queues.clone());
+    let (usage, of) = (&mut policy.usage, &other.usage);
+    (usage.factors, usage.qos_factors) = (of.factors.clone(), of.qos_factors.clone());
+    let (placement, of) = (&mut policy.placement, &other.placement);
+    placement.classes = of.classes.clone();
+    placement.default_class = of.default_class.clone();
+    Some(policy)
 }
