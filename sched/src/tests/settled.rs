@@ -204,6 +204,24 @@ fn what_was_suspended_is_charged_what_it_had() {
     }
 }
 
+/// However late it is heard of.
+#[test]
+fn who_goes_on_is_charged_from_then() {
+    for decay in [NONE, "{ form = \"exponential\", half = \"7d\" }"] {
+        let mut lines = lines(decay);
+        lines.apply(Delta::Held(JOB, owner(), held(1)));
+        used(&mut lines, 10);
+        lines.apply(Delta::Rests(JOB, None, Arc::new(ResourceSet::new())));
+        let before = used(&mut lines, 10);
+        used(&mut lines, 15);
+        let mut again = (*held(1)).clone();
+        again.starttime = at(20).0;
+        lines.apply(Delta::Held(JOB, owner(), Arc::new(again)));
+        let more = used(&mut lines, 30) - before;
+        assert!((more - 40.0).abs() < 0.01, "{decay}: {more}");
+    }
+}
+
 #[test]
 fn a_start_that_is_not_recorded_was_never_charged() {
     let policy = read(&format!("preset = \"flux\"\nusage.decay = {NONE}"));

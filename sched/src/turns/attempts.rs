@@ -27,7 +27,8 @@ struct Attempt {
 }
 
 impl Attempts {
-    /// One runs since then. One that is known runs on at this rate from now.
+    /// One runs since then. One that is known runs on at this rate from then, if nothing was heard of it since, as who
+    /// was suspended and goes on; else from now.
     pub fn began(
         &mut self,
         ledger: &mut Ledger,
@@ -39,8 +40,13 @@ impl Attempts {
         match self.all.entry(job) {
             Entry::Occupied(mut known) => {
                 let had = &mut known.get_mut().had;
-                had.advance(ledger.decay(), now);
+                let from = match had.at <= since {
+                    true => since.min(now),
+                    false => now,
+                };
+                had.advance(ledger.decay(), from);
                 had.rate += rate;
+                ledger.backdate(holder, rate, (from, now), now);
             }
             Entry::Vacant(new) => {
                 ledger.backdate(holder, rate, (since, now), now);

@@ -31,7 +31,7 @@ struct Standing {
 
 /// What only a pass knows the time of.
 enum News {
-    /// Since then, or as part of an attempt that is known since the pass; none is the pass.
+    /// Since then; none is the pass, and so it is as part of an attempt of which something was heard since.
     Began(JobId, Holder, f64, Option<Time>),
     Ended(JobId, f64),
     Was(Holder, f64, Time, Time),
@@ -108,7 +108,8 @@ impl Use {
                 let is_known = self.attempts.contains_key(&job);
                 let (_, had) = self.attempts.entry(job).or_insert((holder, fresh));
                 if is_known {
-                    had.advance(now, half);
+                    let since = since.filter(|since| had.at <= *since && *since <= now);
+                    had.advance(since.unwrap_or(now), half);
                 }
                 had.cores += cores;
             }
