@@ -294,6 +294,7 @@ fn sized(name: &str, rules: &Rules, spec: &Spec, cores: impl Fn() -> u64) -> Res
     let given = choice.map_or_else(|| most.to_string(), Count::to_string);
     let nodes = || match (choice, request.nodes) {
         (None, None) if most > 1 => format!("slots on up to {given} nodes"),
+        _ if given == "1" => "1 node".to_owned(),
         _ => format!("{given} nodes"),
     };
     if let Some(allowed) = rules.max_nodes.filter(|allowed| most > *allowed) {

@@ -126,7 +126,11 @@ impl Check {
                 "limit `{limit}` of {whose} is {most}: only jobs with a time limit (-t) can be within it"
             ),
             (asked, Of::All, _) => format!(
-                "limit `{limit}` of {whose} is {most}{carried}: {have} are taken, {} asked for{}",
+                "limit `{limit}` of {whose} is {most}{carried}: {have} {} taken, {} asked for{}",
+                match have.as_str() {
+                    "1" => "is",
+                    _ => "are",
+                },
                 words(asked),
                 self.placed.words()
             ),

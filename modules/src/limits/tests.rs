@@ -281,7 +281,7 @@ fn who_comes_from_elsewhere_is_refused_by_what_did_not_count_for_him() {
     };
     assert_eq!((moved(&limits, "a"), moved(&limits, "b")), (None, None));
     submit(&mut limits, 2, "b", &minute);
-    let text = "limit `submitted_jobs` of user 7 in account `b` is 1: 1 are taken, 1 asked for";
+    let text = "limit `submitted_jobs` of user 7 in account `b` is 1: 1 is taken, 1 asked for";
     assert_eq!(moved(&limits, "b").as_deref(), Some(text));
     let map = |kind| match kind {
         Kind::JobspecUpdate(map) => map,

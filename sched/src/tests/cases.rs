@@ -42,7 +42,7 @@ fn head_that_waits_blocks_what_would_fit() {
          plan
          ----
          start 1 0/0-2
-         head 2 waits for 2 cores on one node; 1 are free now
+         head 2 waits for 2 cores on one node; 1 is free now
          start 2 0/0-1
          start 3 0/2
          done",
@@ -101,7 +101,7 @@ fn memory_beyond_every_node_is_never() {
          plan
          ----
          never 1 asks for 9 bytes of memory on one node; the largest has 8
-         never 2 asks for 2 nodes with 1 cores and 7 bytes of memory; the instance has 1
+         never 2 asks for 2 nodes with 1 core and 7 bytes of memory; the instance has 1
          done",
     );
 }
@@ -124,7 +124,7 @@ fn whole_nodes_take_all_and_wait_for_idle_ones() {
          ----
          start 1 0/0
          start 2 1/0-3g0m8
-         head 3 waits for 2 whole nodes; 1 are free now
+         head 3 waits for 2 whole nodes; 1 is free now
          start 3 0/0-3g0m8 2/0-3g0m8
          done
          done",
@@ -143,7 +143,7 @@ fn nodes_get_their_slots_each() {
          ----
          start 1 1/0-3 2/0-3
          start 2 0/0-1
-         head 3 waits for 1 cores; 0 are free now",
+         head 3 waits for 1 core; 0 are free now",
     );
 }
 
@@ -157,7 +157,7 @@ fn slots_spread_and_are_never_split() {
          plan
          ----
          start 1 0/0-1 1/0-1 2/0-1
-         head 2 waits for 2 cores on one node; 1 are free now",
+         head 2 waits for 2 cores on one node; 1 is free now",
     );
 }
 
@@ -193,7 +193,7 @@ fn gpus_and_cores_must_be_on_the_same_node() {
          want 1 gpus=1
          plan
          ----
-         head 1 waits for 1 slots of 1 cores and 1 gpus; 0 are free now",
+         head 1 waits for 1 slot of 1 core and 1 gpu; 0 are free now",
     );
 }
 
@@ -245,8 +245,8 @@ fn ranks_out_of_service_get_nothing_and_are_named() {
          up 1
          plan
          ----
-         head 1 waits for 1 nodes; only 0 are in service (down or drained: ranks 0-2)
-         head 1 waits for 2 nodes; only 1 are in service (down or drained: ranks 1-2)
+         head 1 waits for 1 node; only 0 are in service (down or drained: ranks 0-2)
+         head 1 waits for 2 nodes; only 1 is in service (down or drained: ranks 1-2)
          head 1 waits for 6 cores on one node; only 4 are in service (down or drained: ranks 1-2)
          start 1 1/0-5
          done",
@@ -286,7 +286,7 @@ fn work_goes_on_where_a_rank_goes_down() {
          ----
          start 1 0/0
          done
-         head 2 waits for 2 cores on one node; 1 are free now",
+         head 2 waits for 2 cores on one node; 1 is free now",
     );
 }
 
@@ -306,10 +306,10 @@ fn a_proposal_is_said_once_and_held_until_given_back() {
          plan
          ----
          start 1 0/0
-         head 2 waits for 1 cores; 0 are free now
-         head 2 waits for 1 cores; 0 are free now
+         head 2 waits for 1 core; 0 are free now
+         head 2 waits for 1 core; 0 are free now
          start 2 0/0
-         head 1 waits for 1 cores; 0 are free now
+         head 1 waits for 1 core; 0 are free now
          start 1 0/0
          done",
     );
@@ -346,7 +346,7 @@ fn what_is_recorded_stays_held_when_the_want_ends() {
          ----
          start 1 0/0
          done
-         head 2 waits for 1 cores; 0 are free now",
+         head 2 waits for 1 core; 0 are free now",
     );
 }
 
@@ -399,7 +399,7 @@ fn what_two_records_hold_is_free_after_both() {
          freed 2
          plan
          ----
-         head 3 waits for 2 cores; 1 are free now
+         head 3 waits for 2 cores; 1 is free now
          start 3 0/0-1
          done",
     );

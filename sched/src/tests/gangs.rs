@@ -144,7 +144,7 @@ fn none_starts_where_there_is_room_for_some_only() {
     stand.wants(4, 600, slots(1, 1), None);
     stand.wants(5, 20, slots(1, 1), None);
     assert_eq!(stand.says(1), ["start 5 0/3"]);
-    let why = "waits for 2 places for members of gang `g` at once; 1 are free now";
+    let why = "waits for 2 places for members of gang `g` at once; 1 is free now";
     assert_eq!((stand.why(2, 1), stand.why(3, 1)), (why.into(), why.into()));
     stand.planner.apply(Delta::Freed(JobId(5)));
     stand.planner.apply(Delta::Freed(JobId(1)));
@@ -259,7 +259,7 @@ fn another_policy_finds_the_gang_whole() {
         assert_eq!(stand.says(1), [""; 0], "{policy}");
         assert_eq!(
             stand.why(2, 1),
-            "waits for 2 places for members of gang `g` at once; 1 are free now",
+            "waits for 2 places for members of gang `g` at once; 1 is free now",
             "{policy}"
         );
     }

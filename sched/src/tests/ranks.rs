@@ -42,8 +42,8 @@ fn ranks_that_are_busy_or_away_are_named_in_the_reason() {
          plan
          ----
          start 1 1/0-1
-         head 2 waits for 1 cores of ranks 1; 0 are free now
-         head 2 waits for 1 cores of ranks 1; only 0 are in service (down or drained: ranks 1)
+         head 2 waits for 1 core of ranks 1; 0 are free now
+         head 2 waits for 1 core of ranks 1; only 0 are in service (down or drained: ranks 1)
          head 3 waits for 2 nodes of ranks 1-2; only 0 are in service (down or drained: ranks 1-2)",
     );
 }
@@ -61,7 +61,7 @@ fn what_an_instance_of_a_fixed_size_holds_is_not_waited_for() {
          freed 9
          plan
          ----
-         head 1 waits for 2 nodes; only 1 are in service (down or drained: ranks 2; of instances of a fixed size: ranks 0)
+         head 1 waits for 2 nodes; only 1 is in service (down or drained: ranks 2; of instances of a fixed size: ranks 0)
          start 1 0/0 1/0
          start 2 1/1
          done",
@@ -129,9 +129,9 @@ fn what_takes_nothing_waits_for_nobody_and_holds_up_nobody() {
          start 3 0/ 1/
          start 4 0/
          start 1 0/0-1 1/0-1
-         head 2 waits for 1 cores; 0 are free now
+         head 2 waits for 1 core; 0 are free now
          start 5 0/0-1 1/0-1
-         head 2 waits for 1 cores; 0 are free now",
+         head 2 waits for 1 core; 0 are free now",
     );
 }
 
@@ -189,6 +189,6 @@ fn a_reason_names_no_list_of_no_ranks() {
         .to_string();
     assert_eq!(
         text,
-        "asks for 1 cores of ranks that would do; the instance has 0"
+        "asks for 1 core of ranks that would do; the instance has 0"
     );
 }

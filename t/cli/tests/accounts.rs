@@ -466,7 +466,7 @@ fn a_limit_keeps_a_job_back_with_its_name_and_lets_it_go_when_there_is_room() ->
         let reason = row["reason"].as_str().unwrap_or_default();
         assert_eq!(row["state"], "PRIORITY", "{row}");
         assert!(
-            reason.contains("limit `running_jobs` of account `a` is 1: 1 are taken"),
+            reason.contains("limit `running_jobs` of account `a` is 1: 1 is taken"),
             "{reason}"
         );
         Ok(())

@@ -331,7 +331,7 @@ fn a_gang_that_is_to_be_uniform_is_on_nodes_of_one_rack() -> Tested {
     let none = instance.run(&words)?;
     assert_eq!(
         none.refusal()?,
-        "eddy submit: attributes.system.gang: asks for 1 places for members of gang `h` at once on nodes of one `row`; the instance has 0"
+        "eddy submit: attributes.system.gang: asks for 1 place for members of gang `h` at once on nodes of one `row`; the instance has 0"
     );
     let alone = instance.run(&["submit", "--gang-uniform=rack", "true"])?;
     assert!(alone.err.contains("--gang <"), "{}", alone.err);

@@ -96,7 +96,7 @@ fn tasks_lie_in_sockets_over_a_killed_leader() -> Tested {
         let both = started(&instance, &whole)?;
         assert!(is(&cores(&instance, &both)?, &[("1", "0-3")]));
         let waits = instance.submit(&words)?;
-        let reason = "waits for 2 cores in one socket on one node; 1 are free now";
+        let reason = "waits for 2 cores in one socket on one node; 1 is free now";
         assert_eq!(instance.row(&waits)?["reason"], json!(reason));
         instance.kill_leader()?;
         instance.start_again()?;

@@ -128,7 +128,7 @@ fn its_limit_does_not_run_and_it_stays_so_though_its_leader_dies() -> Tested {
     let next = instance.submit_started(&["-c1", "sleep", "1000"])?;
     instance.ok(&["resume", &job])?;
     let why = instance.ok(&["why", &job])?;
-    assert!(why.contains("waits for 1 cores of ranks 0"), "{why}");
+    assert!(why.contains("waits for 1 core of ranks 0"), "{why}");
     instance.kill_leader()?;
     instance.start_again()?;
     instance.ok(&["cancel", &next])?;

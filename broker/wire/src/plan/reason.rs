@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::bar::{alone, clock};
-use super::words::{also, apart, listed, next, not_up, of_pool, properties, said, times};
+use super::words::{
+    also, apart, are, counted, listed, next, not_up, of_pool, properties, said, times,
+};
 use super::{Bar, sight};
 use crate::account::Name;
 use crate::id::JobId;
@@ -17,7 +19,7 @@ use crate::time::{Span, Time};
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Reason {
     /// More of one resource on one node than any node has.
-    #[error("asks for {asked} {what} on one node; the largest has {most}")]
+    #[error("asks for {} on one node; the largest has {most}", counted(*asked, what))]
     NeverOnOneNode {
         /// `cores`, `gpus` or `bytes of memory`.
         what: String,
@@ -27,7 +29,7 @@ pub enum Reason {
         most: u64,
     },
     /// More of one resource than the whole instance has.
-    #[error("asks for {asked} {what}; the instance has {most}")]
+    #[error("asks for {}; the instance has {most}", counted(*asked, what))]
     NeverInAll {
         /// `nodes`, `slots`, `cores`…
         what: String,
@@ -44,8 +46,10 @@ pub enum Reason {
     },
     /// Not on what instances of a fixed size leave to others, and those have it as long as they are there.
     #[error(
-        "asks for {asked} {what}; there are {most} beside those of instances of a fixed size (ranks {apart}), so \
-         that it never starts as things are"
+        "asks for {}; there {} {most} beside those of instances of a fixed size (ranks {apart}), so that it never \
+         starts as things are",
+        counted(*asked, what),
+        are(*most)
     )]
     NeverBeside {
         /// `nodes`, `slots`, `cores`…
@@ -130,7 +134,7 @@ pub enum Reason {
         ranks: Idset,
     },
     /// It fits the instance, but not what is free now.
-    #[error("waits for {asked} {what}; {free} are free now")]
+    #[error("waits for {}; {free} {} free now", counted(*asked, what), are(*free))]
     NoRoom {
         /// `nodes`, `slots`, `cores`…
         what: String,
@@ -141,7 +145,9 @@ pub enum Reason {
     },
     /// It would fit if nodes that are out of service came back.
     #[error(
-        "waits for {asked} {what}; only {up} are in service{}",
+        "waits for {}; only {up} {} in service{}",
+        counted(*asked, what),
+        are(*up),
         not_up(away, apart)
     )]
     NotInService {
@@ -289,7 +295,11 @@ pub enum Reason {
         within: Option<Span>,
     },
     /// What it needs is kept for it from a time on.
-    #[error("waits for {asked} {what}; it has them reserved in {} s at the latest", within.0 / crate::time::MICROS)]
+    #[error(
+        "waits for {}; it has them reserved in {} s at the latest",
+        counted(*asked, what),
+        within.0 / crate::time::MICROS
+    )]
     Reserved {
         /// `nodes`, `slots`, `cores`…
         what: String,

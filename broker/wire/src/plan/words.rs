@@ -61,6 +61,38 @@ pub(super) fn properties(known: &Option<Vec<String>>) -> String {
     }
 }
 
+/// What is counted of resources, in the plural as it is named.
+const NOUNS: [&str; 7] = [
+    "bytes", "cores", "gpus", "nodes", "places", "slots", "sockets",
+];
+
+/// So many of something that is named in the plural, which may count other things within it: `1 slot of 1 core`,
+/// `2 whole nodes`.
+pub(super) fn counted(count: u64, what: &str) -> String {
+    let text = format!("{count} {what}");
+    let mut is_one = false;
+    let word = |word| match (is_one, NOUNS.contains(&word)) {
+        (true, true) => {
+            is_one = false;
+            word.trim_end_matches('s')
+        }
+        (_, false) if word.bytes().all(|byte| byte.is_ascii_digit()) => {
+            is_one = word == "1";
+            word
+        }
+        _ => word,
+    };
+    text.split(' ').map(word).collect::<Vec<&str>>().join(" ")
+}
+
+/// What so many of something do.
+pub(super) fn are(count: u64) -> &'static str {
+    match count {
+        1 => "is",
+        _ => "are",
+    }
+}
+
 /// How often something was so, in words.
 pub(super) fn times(count: u32) -> String {
     match count {
@@ -101,5 +133,42 @@ pub(super) fn next(within: Option<Span>) -> String {
     match within {
         Some(within) => format!("; the next may in {:.1} s", within.0 as f64 / MICROS as f64),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_one_thing_the_singular_is_told() {
+        for (count, what, told) in [
+            (1, "cores", "1 core"),
+            (0, "cores", "0 cores"),
+            (
+                11,
+                "nodes of ranks 1,3 (odd)",
+                "11 nodes of ranks 1,3 (odd)",
+            ),
+            (
+                1,
+                "slots of 1 cores and 2 gpus",
+                "1 slot of 1 core and 2 gpus",
+            ),
+            (
+                1,
+                "whole nodes with 1 whole sockets",
+                "1 whole node with 1 whole socket",
+            ),
+            (
+                2,
+                "slots on whole nodes of 1 gpus",
+                "2 slots on whole nodes of 1 gpu",
+            ),
+            (1, "slots on whole nodes", "1 slot on whole nodes"),
+            (1, "bytes of memory", "1 byte of memory"),
+        ] {
+            assert_eq!(counted(count, what), told);
+        }
     }
 }

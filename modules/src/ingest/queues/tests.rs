@@ -95,7 +95,7 @@ fn what_a_queue_does_not_allow_is_refused_with_what_it_does() {
     );
     assert_eq!(
         text(asks(7, good(), None, 60)),
-        "resources: 1 nodes given, queue `debug` allows at least 2"
+        "resources: 1 node given, queue `debug` allows at least 2"
     );
     assert_eq!(
         text(asks(7, good(), Some(2), 3600)),

@@ -56,7 +56,7 @@ fn what_no_node_has_is_refused_with_what_there_is() {
                 sockets: 5,
                 ..SOCKET
             },
-            "asks for 5 sockets with 1 cores; the instance has 4",
+            "asks for 5 sockets with 1 core; the instance has 4",
         ),
         (
             Shape {
@@ -65,7 +65,7 @@ fn what_no_node_has_is_refused_with_what_there_is() {
                 whole: Whole::Socket,
                 ..SOCKET
             },
-            "asks for 3 nodes with 2 whole sockets of 1 cores; the instance has 2",
+            "asks for 3 nodes with 2 whole sockets of 1 core; the instance has 2",
         ),
     ];
     for (shape, why) in refused {
@@ -97,10 +97,7 @@ fn one_who_asks_for_a_socket_waits_though_as_many_cores_are_free() {
     run.planner.apply(Delta::Explain(question));
     let outcome = run.planner.plan(run.now, ALL);
     let why = outcome.answers[0].jobs[0].reason.to_string();
-    assert_eq!(
-        why,
-        "waits for 1 whole sockets with 1 cores; 0 are free now"
-    );
+    assert_eq!(why, "waits for 1 whole socket with 1 core; 0 are free now");
     run.next_end();
     run.plan(Head::IsNotDelayed);
     assert!(run.running.contains_key(&JobId(2)));
