@@ -1,6 +1,7 @@
 //! Limits of nodes, and jobs that do not say on how many they lie.
 
 use eddy_modules::settings::Queue;
+use eddy_wire::account::Limits;
 use eddy_wire::event::Kind;
 use eddy_wire::message::Roles;
 use eddy_wire::queue::Rules;
@@ -8,24 +9,33 @@ use serde_json::{Value, json};
 
 use crate::instance::Instance;
 
-/// Three nodes of four cores; a queue of two nodes at most for a job, and one without a limit.
-fn three() -> Instance {
-    let mut i = Instance::asleep(3);
-    let queue = |name: &str, max_nodes| Queue {
+fn queue(name: &str, rules: Rules) -> Queue {
+    Queue {
         name: name.to_owned(),
         instance: None,
         default: false,
-        rules: Rules {
-            max_nodes,
-            ..Rules::default()
-        },
-    };
-    i.settings.queues = vec![queue("two", Some(2)), queue("any", None)];
+        rules,
+    }
+}
+
+/// Three nodes of four cores, with these queues.
+fn with_queues(queues: Vec<Queue>) -> Instance {
+    let mut i = Instance::asleep(3);
+    i.settings.queues = queues;
     i.restart();
     i.reach("0-2");
     (1..=3).for_each(|epoch| i.hello(epoch, &[]));
     i.sender = (7, Roles::OWNER.or(Roles::USER));
     i
+}
+
+/// A queue of two nodes at most for a job, and one without a limit.
+fn three() -> Instance {
+    let two = Rules {
+        max_nodes: Some(2),
+        ..Rules::default()
+    };
+    with_queues(vec![queue("two", two), queue("any", Rules::default())])
 }
 
 /// An account that has two nodes at most, and one that has what there is.
@@ -82,6 +92,33 @@ fn who_names_no_nodes_where_a_queue_limits_them_lies_on_the_fewest() {
     assert_eq!(asked(&i, 4), (Some(2), 3, 5));
     i.submit(0, 12, &json!({"queue": "any"}));
     assert_eq!(asked(&i, 5), (None, 12, 12));
+}
+
+#[test]
+fn who_is_over_a_limit_of_a_queue_is_told_which_could_take_it() {
+    let limits = Limits {
+        nodes: Some(1),
+        ..Limits::default()
+    };
+    let all = Rules {
+        limits,
+        ..Rules::default()
+    };
+    // One with such a limit for each user could not.
+    let each = Rules {
+        user_limits: limits,
+        ..Rules::default()
+    };
+    let any = Rules::default();
+    let mut i = with_queues(vec![
+        queue("one", all),
+        queue("other", each),
+        queue("any", any),
+    ]);
+    let reply = i.submit(2, 2, &json!({"queue": "one"}));
+    let told =
+        "limit `nodes` of queue `one` is 1: 0 are taken, 2 asked for; queue `any` could take it";
+    assert!(reply.contains(told), "{reply}");
 }
 
 #[test]

@@ -34,7 +34,8 @@ impl Ingest {
             .map_err(|refusal| self.or_elsewhere(now, submission, refusal))?;
         let (party, count) = ((submission.user, &submission.party), submission.count());
         self.parties
-            .within_limits(now, party, &submission.spec, count)?;
+            .within_limits(now, party, &submission.spec, count)
+            .map_err(|refusal| self.or_elsewhere(now, submission, refusal))?;
         self.fits(&submission.spec)
             .map_err(|refusal| self.or_elsewhere(now, submission, refusal))?;
         pools::have(&self.pools, &submission.spec)?;
@@ -114,7 +115,8 @@ impl Ingest {
 
     /// A refusal of what is asked for, with the queues that could take it.
     fn or_elsewhere(&self, now: Time, submission: &Submission, refusal: Refusal) -> Refusal {
-        if refusal.code != Code::Invalid {
+        // What is too large is over a limit, which may be of its queue.
+        if !matches!(refusal.code, Code::Invalid | Code::TooLarge) {
             return refusal;
         }
         let own = submission.spec.jobspec.attributes.system.queue.as_deref();
@@ -147,3 +149,10 @@ impl Ingest {
             && self.fits_reservation(now, user, &party, spec).is_ok()
     }
 }
+        let within = || {
+            let count = submission.count();
+            self.parties
+                .within_limits(now, (user, &party), spec, count)
+                .is_ok()
+        };
+            && within()
