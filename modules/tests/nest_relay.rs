@@ -368,7 +368,7 @@ fn what_is_too_deep_too_long_or_not_to_be_had_is_refused_by_name() {
     );
     assert_eq!(
         no(USER, json!({"constraints": {"properties": ["x"]}})),
-        "asks for nodes with x; no node is so, and none has any property"
+        "attributes.system.constraints: asks for nodes with x; no node is so, and none has any property"
     );
     let effects = stand.submit(CLIENT, USER, json!({"duration": 60}));
     assert_eq!(told(&effects, CLIENT)[0].kind, Type::Reply);

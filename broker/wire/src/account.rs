@@ -466,7 +466,7 @@ pub enum AccountError {
         there: String,
     },
     /// Not in that account.
-    #[error("{field}: user {user} is not in account `{account}`")]
+    #[error("{field}: user {user} is not in account `{account}`{there}")]
     NoMember {
         /// What named it.
         field: &'static str,
@@ -474,6 +474,8 @@ pub enum AccountError {
         user: u32,
         /// The account.
         account: Name,
+        /// Those that user is in, in words.
+        there: String,
     },
     /// What the system has for nobody.
     #[error("user: {given} given, which stands for no user; allowed are 0 to {}", NOBODY - 1)]

@@ -6,6 +6,7 @@ use eddy_sched::Capacity;
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::gang;
+use eddy_wire::plan::Reason;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 
@@ -15,6 +16,14 @@ use super::{Ingest, Submission, pools};
 const OTHERS_MAX: usize = 32;
 /// How many of them are named.
 const OTHERS_NAMED: usize = 3;
+
+/// By what a job asks for what there is not.
+fn field(why: &Reason) -> &'static str {
+    match why {
+        Reason::NoSuchNodes { .. } | Reason::NoSuchRanks { .. } => "attributes.system.constraints",
+        _ => "resources",
+    }
+}
 
 impl Ingest {
     /// Whether new jobs can be taken, and these served; settles whom they are charged to.
@@ -85,7 +94,7 @@ impl Ingest {
         let has = self.served.has(capacity, (queue, instance), request);
         has.map_err(|why| {
             let others = self.served.others(instance);
-            Refusal::invalid(format!("{why}{others}"))
+            Refusal::invalid(format!("{}: {why}{others}", field(&why)))
         })
     }
 
@@ -144,15 +153,15 @@ impl Ingest {
             return false;
         };
         let spec = filled.as_ref().unwrap_or(&spec);
-        self.is_let_in((user, &party), spec).is_ok()
-            && self.fits(spec).is_ok()
-            && self.fits_reservation(now, user, &party, spec).is_ok()
-    }
-}
         let within = || {
             let count = submission.count();
             self.parties
                 .within_limits(now, (user, &party), spec, count)
                 .is_ok()
         };
+        self.is_let_in((user, &party), spec).is_ok()
             && within()
+            && self.fits(spec).is_ok()
+            && self.fits_reservation(now, user, &party, spec).is_ok()
+    }
+}

@@ -56,7 +56,7 @@ fn who_is_in_no_account_cannot_submit_and_a_job_is_charged_to_what_it_names() ->
     for (given, expected) in [
         (
             ["-A", "biology"],
-            format!("account: user {name} is not in account `biology`"),
+            format!("account: user {name} is not in account `biology`; allowed are physics"),
         ),
         (
             ["-A", "nobody"],
@@ -655,7 +655,8 @@ fn a_job_that_names_no_account_is_charged_to_that_of_its_queue() -> Tested {
     assert_eq!(instance.row(&job)?["account"], "cells", "it is below");
     instance.ok(&["account", "add-user", &uid, "-A", "physics", "--default"])?;
     let line = refused(&instance, &["submit", "-q", "lab", "true"])?;
-    let expected = format!("account: user {name} is not in account `biology`");
+    let expected =
+        format!("account: user {name} is not in account `biology`; allowed are cells, physics");
     assert!(line.contains(&expected), "{line}");
     instance.ok(&["account", "add-user", &uid, "-A", "biology"])?;
     for (words, account) in [

@@ -56,19 +56,19 @@ fn impossible_requests_are_refused_with_the_numbers() -> Tested {
     };
     assert_eq!(
         said(&["-c96"])?,
-        "asks for 96 cores on one node; the largest has 64"
+        "resources: asks for 96 cores on one node; the largest has 64"
     );
     assert_eq!(
         said(&["-g2"])?,
-        "asks for 2 gpus on one node; the largest has 1"
+        "resources: asks for 2 gpus on one node; the largest has 1"
     );
     assert_eq!(
         said(&["-N3"])?,
-        "asks for 3 whole nodes; the instance has 2"
+        "resources: asks for 3 whole nodes; the instance has 2"
     );
     assert_eq!(
         said(&["--mem=9G"])?,
-        "asks for 9663676416 bytes of memory on one node; the largest has 8589934592"
+        "resources: asks for 9663676416 bytes of memory on one node; the largest has 8589934592"
     );
     for (words, named) in [
         (["-n", "-1"], "-1"),

@@ -410,10 +410,10 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             let user = Users::read().number(&user)?;
             let book = book(&client).await?;
             let changes = match values.account.clone() {
-                Some(account) if book.member(&account, user).is_none() => {
-                    bail!("user {user} is not in account `{account}`")
+                Some(account) => {
+                    book.is_member("--account", &account, user)?;
+                    member(&book, user, account, &values)?
                 }
-                Some(account) => member(&book, user, account, &values)?,
                 None => over_all(&book, user, &values)?,
             };
             set(&client, changes).await

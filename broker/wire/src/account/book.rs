@@ -386,7 +386,16 @@ impl Book {
         }
     }
 
-    fn is_member(&self, field: &'static str, name: &Name, user: u32) -> Result<(), AccountError> {
+    /// Whether a user is in the account that somebody names by this field.
+    ///
+    /// # Errors
+    /// There is none of that name, or the user is not in it.
+    pub fn is_member(
+        &self,
+        field: &'static str,
+        name: &Name,
+        user: u32,
+    ) -> Result<(), AccountError> {
         self.named(field, name.as_str())?;
         match self.member(name, user) {
             Some(_) => Ok(()),
@@ -394,6 +403,10 @@ impl Book {
                 field,
                 user,
                 account: name.clone(),
+                there: match self.of.contains_key(&user) {
+                    true => format!("; allowed are {}", listed(self.accounts_of(user))),
+                    false => ", nor in any other".to_owned(),
+                },
             }),
         }
     }

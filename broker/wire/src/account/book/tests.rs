@@ -121,7 +121,11 @@ fn a_job_is_charged_to_what_it_names_or_to_the_default() {
     assert_eq!(text(&book, 8, None), "account: user 8 is in no account");
     assert_eq!(
         text(&book, 7, Some("b")),
-        "account: user 7 is not in account `b`"
+        "account: user 7 is not in account `b`; allowed are a"
+    );
+    assert_eq!(
+        text(&book, 8, Some("b")),
+        "account: user 8 is not in account `b`, nor in any other"
     );
     assert_eq!(
         text(&book, 7, Some("no")),
