@@ -15,15 +15,15 @@ use crate::number;
 /// The exit code of a command line that is wrong.
 const USAGE: u8 = 2;
 
-/// The name of the verb (`eddy job wait`) and the parsed command line; or the
+/// The name of the verb (`eddy job wait`), the parsed command line and what was typed in it; or the
 /// exit code after its help or error was printed.
-pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
-    let args = under(std::env::args_os().collect());
+pub fn parse<C: Parser>() -> Result<(String, C, Typed), ExitCode> {
+    let (args, typed) = under(std::env::args_os().collect());
     let unreadable = not_utf8(&args);
     if unreadable.is_none()
-        && let Ok(parsed) = parse_by::<C>(&mut C::command(), &args)
+        && let Ok((verb, cli)) = parse_by::<C>(&mut C::command(), &args)
     {
-        return Ok(parsed);
+        return Ok((verb, cli, typed));
     }
     let mut command = whole::<C>(&args);
     let verb = verb_of(&command, &args);
@@ -31,8 +31,33 @@ pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
         eprintln!("{verb}: {line}");
         return Err(ExitCode::from(USAGE));
     }
-    parse_by::<C>(&mut command, &args).map_err(|error| refuse(&verb, &error))
+    match parse_by::<C>(&mut command, &args) {
+        Ok((verb, cli)) => Ok((verb, cli, typed)),
+        Err(error) => Err(refuse(&verb, &error, typed)),
+    }
 }
+
+/// How the account above is called in a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// As the option is called, if at all.
+    Under,
+    /// By its other spelling.
+    Parent,
+}
+
+impl Typed {
+    /// What is told of a line, with the option as it was typed there.
+    pub fn told(self, line: &str) -> String {
+        match self {
+            Typed::Under => line.to_owned(),
+            Typed::Parent => line.replace(UNDER, PARENT),
+        }
+    }
+}
+
+const UNDER: &str = "--under";
+const PARENT: &str = "--parent";
 
 /// The command with all its verbs and their options, for a line that was refused.
 fn whole<C: Parser>(args: &[OsString]) -> Command {
@@ -52,7 +77,8 @@ fn parse_by<C: Parser>(
 
 /// `account add NAME --parent OTHER` is its option `--under`: everywhere else `--parent` is the
 /// instance above, and one name cannot be both.
-fn under(mut args: Vec<OsString>) -> Vec<OsString> {
+fn under(mut args: Vec<OsString>) -> (Vec<OsString>, Typed) {
+    let mut typed = Typed::Under;
     let is = |arg: Option<&OsString>, words: &[&str]| {
         let text = arg.and_then(|arg| arg.to_str());
         text.is_some_and(|text| words.contains(&text))
@@ -60,13 +86,14 @@ fn under(mut args: Vec<OsString>) -> Vec<OsString> {
     let verb = (1..args.len())
         .find(|at| is(args.get(*at), &["account"]) && is(args.get(at + 1), &["add", "edit"]));
     for arg in args.iter_mut().skip(verb.unwrap_or(usize::MAX)) {
-        let text = arg.to_str().and_then(|text| text.strip_prefix("--parent"));
+        let text = arg.to_str().and_then(|text| text.strip_prefix(PARENT));
         let rest = text.filter(|rest| rest.is_empty() || rest.starts_with('='));
         if let Some(rest) = rest {
-            *arg = format!("--under{rest}").into();
+            *arg = format!("{UNDER}{rest}").into();
+            typed = Typed::Parent;
         }
     }
-    args
+    (args, typed)
 }
 
 fn not_utf8(args: &[OsString]) -> Option<String> {
@@ -77,7 +104,7 @@ fn not_utf8(args: &[OsString]) -> Option<String> {
     ))
 }
 
-fn refuse(verb: &str, error: &clap::Error) -> ExitCode {
+fn refuse(verb: &str, error: &clap::Error, typed: Typed) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Whoever closed the pipe has read enough.
@@ -85,7 +112,7 @@ fn refuse(verb: &str, error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            let line = crate::output::one_line(&one_line(error));
+            let line = crate::output::one_line(&typed.told(&one_line(error)));
             eprintln!("{verb}: {line} (see {verb} --help)");
             ExitCode::from(USAGE)
         }
@@ -257,6 +284,20 @@ mod tests {
         ] {
             assert_eq!(refused(line), said, "{line}");
         }
+    }
+
+    #[test]
+    fn the_account_above_is_called_as_it_was_typed() {
+        let typed = |line: &str| {
+            let (args, typed) = under(line.split(' ').map(OsString::from).collect());
+            (args[args.len() - 1].clone(), typed)
+        };
+        let said = "--under: there is no account `b`";
+        let (last, with_parent) = typed("eddy account add a --parent=b");
+        assert_eq!(last, "--under=b");
+        assert_eq!(with_parent.told(said), said.replace("under", "parent"));
+        let (_, with_under) = typed("eddy --parent account edit a --under=b");
+        assert_eq!(with_under.told(said), said);
     }
 
     /// What clap itself says of what is no number does not say what is allowed.

@@ -213,13 +213,13 @@ impl Cli {
 }
 
 fn main() -> ExitCode {
-    let (verb, cli) = match arguments::parse::<Cli>() {
+    let (verb, cli, typed) = match arguments::parse::<Cli>() {
         Ok(parsed) => parsed,
         Err(exit) => return exit,
     };
     let failed = cli.failed();
     match cli.run() {
         Ok(code) => ExitCode::from(code),
-        Err(error) => output::failed(&verb, failed, &error),
+        Err(error) => output::failed(&verb, failed, &error, typed),
     }
 }

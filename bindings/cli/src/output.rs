@@ -6,6 +6,7 @@
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 
+use crate::arguments::Typed;
 use crate::names::named;
 use crate::when;
 
@@ -38,12 +39,13 @@ pub fn json(document: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(lines([text])?)
 }
 
-/// Prints why `verb` failed, in one line; gives its exit code, which is this one where somebody reads.
-pub fn failed(verb: &str, code: u8, error: &anyhow::Error) -> ExitCode {
+/// Prints why `verb` failed, in one line, with options as they were typed; gives its exit code, which is this one
+/// where somebody reads.
+pub fn failed(verb: &str, code: u8, error: &anyhow::Error, typed: Typed) -> ExitCode {
     if is_reader_gone(error) {
         return ExitCode::from(READER_GONE);
     }
-    let text = named(&when::here(&format!("{error:#}")));
+    let text = typed.told(&named(&when::here(&format!("{error:#}"))));
     eprintln!("{verb}: {}", one_line(&text));
     ExitCode::from(code)
 }

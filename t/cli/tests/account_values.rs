@@ -125,6 +125,12 @@ fn a_list_of_qos_has_the_default_that_is_inherited() -> Tested {
     ];
     instance.ok(&above)?;
     instance.ok(&["account", "add", "b", "--under=a"])?;
+    for option in ["--under", "--parent"] {
+        let ran = instance.run(&["account", "add", "c", option, "nope"])?;
+        let line =
+            format!("eddy account add: {option}: there is no account `nope`; there are a, b");
+        assert_eq!(ran.refusal()?, line);
+    }
     let refused = instance.run(&["account", "edit", "b", "--qos=standby"])?;
     assert_eq!(
         refused.refusal()?,
