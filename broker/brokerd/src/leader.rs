@@ -159,7 +159,8 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
             for line in &lines {
                 eprintln!("eddy broker: {line}");
             }
-            ready.tell(&lines.join("; "));
+            let file = configured::file_of(&args);
+            ready.tell(&configured::in_short(&lines, file.as_deref()));
             return CODE_USAGE;
         }
     };

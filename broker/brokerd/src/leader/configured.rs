@@ -292,6 +292,40 @@ pub fn write_whole(fresh: &Path, text: &str) -> io::Result<()> {
     write().inspect_err(|_| drop(fs::remove_file(fresh)))
 }
 
+/// How much of what is wrong is told in the one line that whoever waits for a start is shown, in bytes.
+const TOLD_MAX: usize = 3000;
+
+/// What is wrong with a configuration in one line: where it is much, how much more there is, and what tells all.
+pub fn in_short(lines: &[String], file: Option<&Path>) -> String {
+    let mut room = TOLD_MAX;
+    let fits = |line: &&String| {
+        let rest = room.checked_sub(line.len());
+        rest.map(|rest| room = rest).is_some()
+    };
+    // One is told however long it is.
+    let told = lines.iter().take_while(fits).count().max(1);
+    let (told, more) = lines.split_at(told.min(lines.len()));
+    let line = told.join("; ");
+    match (more.len(), file) {
+        (0, _) => line,
+        (more, Some(file)) => {
+            let file = file.display();
+            format!("{line}; and {more} more, which are told by: eddy config check {file}")
+        }
+        (more, None) => format!("{line}; and {more} more"),
+    }
+}
+
+/// The file that a start reads, if it reads one.
+pub fn file_of(args: &BrokerArgs) -> Option<PathBuf> {
+    if args.config.is_some() || args.child {
+        return args.config.clone();
+    }
+    let statedir = super::start::statedir(args, None);
+    let files = [CONFIG_FILE, KEPT_FILE].map(|name| statedir.join(name));
+    files.into_iter().find(|file| file.exists())
+}
+
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Vec<String> {
     vec![format!("{what}{}: {error}", path.display())]
 }
@@ -332,6 +366,22 @@ mod tests {
             "{lines:?}"
         );
         assert!(lines[1].starts_with("journal.sync: is \"no\""), "{lines:?}");
+    }
+
+    #[test]
+    fn of_much_that_is_wrong_the_line_says_how_much_more_there_is() {
+        let lines = |count| (0..count).map(|at| format!("f: line {at}: {}", "x".repeat(90)));
+        let file = Some(Path::new("/etc/eddy.toml"));
+        let few: Vec<String> = lines(3).collect();
+        assert_eq!(in_short(&few, file), few.join("; "));
+        let many: Vec<String> = lines(100).collect();
+        let told = in_short(&many, file);
+        assert!(told.len() < 4000, "{}", told.len());
+        let end = "; and 71 more, which are told by: eddy config check /etc/eddy.toml";
+        assert!(told.ends_with(end), "{told}");
+        assert!(in_short(&many, None).ends_with("; and 71 more"));
+        let long = ["y".repeat(5000), "z".to_owned()];
+        assert!(in_short(&long, None).ends_with("y; and 1 more"));
     }
 
     #[test]
