@@ -38,7 +38,7 @@ use toml::{Table, Value};
 use declared::DeclaredInstance;
 pub use doubt::{doubts, new_doubts};
 pub use error::ConfigError;
-pub use keys::{KEYS, Key};
+pub use keys::{KEYS, Key, other_than_default};
 pub use lines::told;
 pub use policy::{over as policy_over, to_json as policy_json};
 pub use queue::NamedQueue;

@@ -4,6 +4,7 @@
 //! right again when nodes come. What depends on nodes is known with an inventory only.
 
 use eddy_wire::account::Limits;
+use eddy_wire::fsd::seconds_of_micros;
 use eddy_wire::resource_set::ResourceSet;
 use toml::Table;
 
@@ -27,7 +28,9 @@ pub fn doubts(config: &InstanceConfig, inventory: Option<&ResourceSet>) -> Vec<C
         let path = format!("qos[{at}]");
         none_begins(&path, &qos.limits, &qos.user_limits, 1)
     });
-    let nobody = nobody(config).into_iter();
+    // With nodes it is asked by who is told by `-S` as well, as users' instances are that are to give some back.
+    let idle = || inventory.is_none().then(|| gives_nothing(config)).flatten();
+    let nobody = nobody(config).into_iter().chain(idle());
     nobody.chain(qos).chain(queues).collect()
 }
 
@@ -88,6 +91,17 @@ fn nobody(config: &InstanceConfig) -> Option<ConfigError> {
         path: "access.users".to_owned(),
         given: "[]".to_owned(),
         why: "nobody but the owner and admins is let in; \"all\" lets everybody in".to_owned(),
+    })
+}
+
+/// Nodes are to go back by themselves: those of a root are its own, and what queue instances have is as it is declared.
+fn gives_nothing(config: &InstanceConfig) -> Option<ConfigError> {
+    let after = config.release_idle?;
+    Some(ConfigError::Doubt {
+        path: "grant.release_idle".to_owned(),
+        given: format!("{} s", seconds_of_micros(after.0)),
+        why: "only instances that users start give nodes back, by what those say (--release-idle of eddy batch)"
+            .to_owned(),
     })
 }
 
@@ -166,6 +180,14 @@ mod tests {
         let [alone, there] = told(text);
         assert_eq!(alone, [own.clone(), any.clone()]);
         assert_eq!(there, [own, any, root]);
+    }
+
+    #[test]
+    fn that_nodes_of_a_file_s_instance_go_back_is_doubted() {
+        let why = "only instances that users start give nodes back, by what those say (--release-idle of eddy batch)";
+        let [alone, there] = told("[grant]\nrelease_idle = \"1m\"\n");
+        assert_eq!(alone, [format!("grant.release_idle: is 60 s; {why}")]);
+        assert_eq!(there, Vec::<String>::new());
     }
 
     #[test]

@@ -347,6 +347,17 @@ pub(super) const GRACE_MAX: Span = Span::seconds(86_400);
 pub(super) const GRACE: &str =
     "a duration of at most a day such as \"5s\" (RFC 23), or a number of seconds";
 
+/// What a key of this table is, where that is not as by default: as it is put over another configuration.
+pub fn other_than_default(config: &Config, path: &str) -> Option<String> {
+    let key = KEYS.iter().find(|key| key.path == path);
+    let key = key.expect("it is a key of this table");
+    let value = (key.get)(config);
+    (value != (key.get)(&Config::default())).then(|| match value {
+        Json::String(text) => text,
+        value => value.to_string(),
+    })
+}
+
 pub(super) fn json(value: &impl Serialize) -> Json {
     serde_json::to_value(value).expect("configuration values are JSON")
 }

@@ -122,7 +122,7 @@ fn instances_and_queues_are_read() {
         debug.set,
         [
             "policy.placement.rank=\"pack\"",
-            "exec.kill_grace=\"1s\"",
+            "exec.hung_after=\"2m\"",
             "limits.waiting_jobs=10000"
         ]
     );
@@ -140,8 +140,8 @@ fn instances_and_queues_are_read() {
     assert_eq!(json["instance"][1]["ranks"], "0-1");
     assert_eq!(json["queue"][2]["instance"], "root");
     assert_eq!(
-        load("", &debug.set).map(|c| c.instance.kill_grace),
-        Ok(Span::seconds(1))
+        load("", &debug.set).map(|c| c.instance.hung_after),
+        Ok(Some(Span::seconds(120)))
     );
 }
 

@@ -11,7 +11,7 @@ use eddy_wire::resource_set::ResourceSet;
 
 use super::access::Admits;
 use super::granted::Nested;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::own::Own;
 
 /// What modules are told, as far as the configuration and the parent say it.
@@ -55,17 +55,24 @@ pub(super) fn settings(
     settings
 }
 
-/// What declared instances have that says nothing else: the time limit of jobs without one.
+/// What declared instances have as this one, where they say nothing else. `exec.kill_grace` is told with what they
+/// are granted.
+const INHERITED: [&str; 4] = [
+    "defaults.time",
+    "exec.hung_after",
+    "grant.autonomous_after",
+    "grant.lease",
+];
+
+/// Gives declared instances what they have as this one.
 fn inherit(declared: &mut [Declared], config: &Config) {
-    const KEY: &str = "defaults.time";
-    let Some(time) = config.instance.default_time else {
-        return;
-    };
-    let says = |set: &String| set.split('=').next().map(str::trim) == Some(KEY);
-    for one in declared {
-        if !one.set.iter().any(says) {
-            let seconds = eddy_wire::fsd::seconds_of_micros(time.0);
-            one.set.push(format!("{KEY}={seconds}"));
+    let given = |path: &'static str| Some((path, config::other_than_default(config, path)?));
+    for (path, value) in INHERITED.into_iter().filter_map(given) {
+        let says = |set: &String| set.split('=').next().map(str::trim) == Some(path);
+        for one in declared.iter_mut() {
+            if !one.set.iter().any(says) {
+                one.set.push(format!("{path}={value}"));
+            }
         }
     }
 }
@@ -102,7 +109,28 @@ mod tests {
     use eddy_wire::time::Span;
 
     use super::*;
-    use crate::config;
+
+    #[test]
+    fn declared_instances_have_what_this_one_says_unless_they_say_otherwise() {
+        let text = "[exec]\nhung_after = \"never\"\n\
+                    [grant]\nlease = \"90s\"\nautonomous_after = \"0.5s\"\n\
+                    [defaults]\ntime = \"1h\"\n\
+                    [[instance]]\nname = \"a\"\nnodes = 1\nset = { \"grant.lease\" = \"4s\" }\n\
+                    [[instance]]\nname = \"b\"\nnodes = 1\n";
+        let config = config::load(text, &[]).expect("it is whole");
+        let declared = settings(&config, Arc::default(), None).declared;
+        for (one, lease) in declared.iter().zip([4, 90]) {
+            let own = config::load("", &one.set).expect("it is whole").instance;
+            assert_eq!(own.hung_after, None);
+            assert_eq!(own.lease, Span::seconds(lease), "{:?}", one.set);
+            assert_eq!(own.autonomous_after, Some(Span(500_000)));
+            assert_eq!(own.default_time, Some(Span::seconds(3600)));
+        }
+        let config = config::load("[[instance]]\nname = \"a\"\nnodes = 1\n", &[]);
+        let config = config.expect("it is whole");
+        let declared = settings(&config, Arc::default(), None).declared;
+        assert_eq!(declared[0].set, Vec::<String>::new());
+    }
 
     #[test]
     fn jobs_of_a_queue_have_the_time_of_its_instance_before_that_of_the_root() {
