@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::bail;
 use eddy_client::{Client, ClientError};
 use eddy_wire::id::{JobId, Seq};
-use eddy_wire::services::instance::{Ping, PingRequest, Stream, StreamRequest};
-use eddy_wire::services::job::{EventsLine, JobSet};
+use eddy_wire::services::instance::{Ping, PingRequest, SHUTDOWN, Stream, StreamRequest};
+use eddy_wire::services::job::{EventsLine, JobSet, SIGNALLED};
 use eddy_wire::time::Time;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::names::Users;
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::{output, when};
-use words::{Before, Begun};
+use words::{Before, Begun, CONFIGURATION, POLICY};
 
 /// Tell who changed what and when
 ///
@@ -36,8 +36,9 @@ pub struct Args {
     /// Only what this user did, by name or number
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// Only these: account, queue, reservation, drain, undrain, shell-lost (dead), memo (configuration, policy,
-    /// shutdown, signal), put, submit, urgency, exception, ...
+    /// Only these: account, queue, reservation, drain, undrain, resource-define, shell-lost, leader-start,
+    /// leader-stop, put, delete, submit, urgency, order, exception, jobspec-update, suspend, resume, memo, or of memos
+    /// configuration, policy, shutdown, signal
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     event: Vec<String>,
     /// No heading
@@ -83,6 +84,14 @@ const OF_JOBS: &[&str] = &[
     "memo",
 ];
 
+/// What of memos can be asked for by itself, and the key that such a memo has.
+const OF_MEMOS: &[(&str, &str)] = &[
+    ("configuration", CONFIGURATION),
+    ("policy", POLICY),
+    ("shutdown", SHUTDOWN),
+    ("signal", SIGNALLED),
+];
+
 /// What memos say that are of no deed: other records of the same commit tell it.
 const BESIDE: &[&str] = &["change-of-many", "done"];
 
@@ -99,6 +108,15 @@ struct Deed {
 impl Deed {
     fn uid(&self) -> Option<u32> {
         by(&self.line.name, &self.context)
+    }
+
+    /// Whether it is what this name of an event asks for.
+    fn is(&self, event: &str) -> bool {
+        let of_memo = || {
+            let (_, key) = OF_MEMOS.iter().find(|(name, _)| *name == event)?;
+            self.context.get(key)
+        };
+        self.line.name == event || self.line.name == "memo" && of_memo().is_some()
     }
 
     /// What was done, and whose job it was where that is another's.
@@ -172,20 +190,15 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let user = args.user.as_ref().map(|user| users.number(user));
     let user = user.transpose()?;
     let since = args.since.as_deref().map(when::since).transpose()?;
-    let of_jobs = OF_JOBS.iter().filter(|event| !OWN.contains(event));
-    let known = || OWN.iter().chain(of_jobs.clone());
-    if let Some(event) = args
-        .event
-        .iter()
-        .find(|event| !known().any(|one| one == event))
-    {
-        let all: Vec<&str> = known().copied().collect();
-        bail!("--event: `{event}` given, allowed are {}", all.join(", "));
+    let known = known();
+    let mut unknown = args.event.iter();
+    if let Some(event) = unknown.find(|event| !known.contains(&event.as_str())) {
+        bail!("--event: `{event}` given, allowed are {}", known.join(", "));
     }
     let mut deeds = global.session(async |client| all(&client, &users, since).await)?;
     deeds.retain(|deed| {
         (user.is_none() || deed.uid() == user)
-            && (args.event.is_empty() || args.event.contains(&deed.line.name))
+            && (args.event.is_empty() || args.event.iter().any(|event| deed.is(event)))
     });
     if args.json {
         let object = |deed: &Deed| {
@@ -223,6 +236,13 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         false => table.write(&mut out)?,
     }
     Ok(0)
+}
+
+/// What can be asked for.
+fn known() -> Vec<&'static str> {
+    let of_jobs = OF_JOBS.iter().filter(|event| !OWN.contains(event));
+    let of_memos = OF_MEMOS.iter().map(|(name, _)| name);
+    OWN.iter().chain(of_jobs).chain(of_memos).copied().collect()
 }
 
 /// All that somebody did since then.
@@ -333,4 +353,26 @@ async fn tell_owners(client: &Client, deeds: &mut [Deed]) -> anyhow::Result<()> 
         deed.owner = deed.job.and_then(|job| owners.get(&job).copied());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+
+    use super::*;
+
+    #[test]
+    fn every_event_that_the_help_names_can_be_asked_for_and_the_other_way_round() {
+        let command = Args::augment_args(clap::Command::new("audit"));
+        let option = command.get_arguments().find(|one| one.get_id() == "event");
+        let help = option.and_then(|one| one.get_help()).expect("a help");
+        let help = help.to_string();
+        let (_, names) = help.split_once(": ").expect("a list");
+        let names = names.replace(" or of memos ", " ");
+        let mut named: Vec<&str> = names.split(',').map(str::trim).collect();
+        let mut all = known();
+        named.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(named, all);
+    }
 }

@@ -21,9 +21,9 @@ use crate::signals;
 use crate::when;
 
 /// The memo of a configuration that was changed.
-const CONFIGURATION: &str = "configuration";
+pub(super) const CONFIGURATION: &str = "configuration";
 /// The memo of a policy that was set.
-const POLICY: &str = "policy";
+pub(super) const POLICY: &str = "policy";
 
 /// What the instance had, as far as records were read.
 #[derive(Default)]
