@@ -22,7 +22,7 @@ use crate::{copies, ids, when};
 /// When a job is eligible, and as how many copies.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Eligible {
-    /// Wait for other jobs: afterok:ID, afterany:ID, after:ID (its start), afternotok:ID,
+    /// Wait for other jobs: afterok:ID, afterany:ID, after:ID or afterstart:ID (its start), afternotok:ID,
     /// afterexcept:ID, singleton; several with commas between, or again. 12/3 is job 3 in the instance
     /// that is job 12; 12_all all copies of its submission, 12_3 the one with the number 3
     #[arg(long, value_name = "SCHEME:ID", action = ArgAction::Append, help_heading = "Queue")]
@@ -445,6 +445,24 @@ mod tests {
             .to_vec())
         );
         assert_eq!(read(&["afterok:5-7"]).map(|all| all.len()), Ok(3));
+    }
+
+    #[test]
+    fn the_help_names_every_dependency_that_is_served() {
+        let refused = dependency("of-no-kind:3").expect_err("it is of no kind");
+        let refused = refused.to_string();
+        let (_, served) = refused.split_once("allowed are ").expect("a list");
+        let command = Eligible::augment_args(clap::Command::new("submit"));
+        let mut options = command.get_arguments();
+        let option = options.find(|one| one.get_id() == "dependency");
+        let help = option.and_then(|one| one.get_help()).expect("a help");
+        let help = help.to_string();
+        let words = served
+            .split([',', ' '])
+            .filter(|word| word.starts_with("after"));
+        for scheme in words {
+            assert!(help.contains(&format!("{scheme}:")), "{scheme}: {help}");
+        }
     }
 
     #[test]
