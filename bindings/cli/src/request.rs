@@ -412,7 +412,11 @@ impl Terms {
         }
     }
 
-    fn limit(&self) -> anyhow::Result<Option<Fsd>> {
+    /// The time limit that is given, if one is.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn limit(&self) -> anyhow::Result<Option<Fsd>> {
         let Some(text) = &self.time_limit else {
             return Ok(None);
         };

@@ -351,7 +351,7 @@ fn an_instance_that_waits_again_is_not_kept_back_by_what_it_asked_for() -> Teste
     let other = ["--account=b", "-t", "10m", "sleep", "600"];
     instance.submit_started(&other)?;
     let inside = instance.ok(&["alloc", "--bg", "-N1", "-t", "10m", "--account=a"])?;
-    let ask = instance.ok(&["--at", &inside, "grant", "ask", "-N1", "-t", "10m"])?;
+    let ask = instance.ok(&["--at", &inside, "grant", "ask", "-N1"])?;
     instance.ok(&["account", "edit", "a", "--max-running-jobs", "1"])?;
     // Who goes before it takes its node.
     let before = instance.submit(&[&["--urgency=31"], &other[..]].concat())?;

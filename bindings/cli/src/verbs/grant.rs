@@ -3,15 +3,18 @@
 use anyhow::{Context, bail, ensure};
 use clap::Subcommand;
 use eddy_client::Client;
+use eddy_wire::fsd::Fsd;
 use eddy_wire::jobspec::Count;
 use eddy_wire::services::grant::{
     Arrive, ArriveRequest, GrantRow, GrantState, List, Release, ReleaseRequest, Which,
 };
 use eddy_wire::services::instance::{Ping, PingRequest};
 use eddy_wire::services::job::{self, JobSet, ListRequest, Submit, Submitted};
+use eddy_wire::time::Span;
 use uuid::Uuid;
 
 use crate::number::{COUNTS, number};
+use crate::request::Terms;
 use crate::request::nested::InstanceOptions;
 use crate::session::Global;
 use crate::table::{Align, Table};
@@ -53,7 +56,7 @@ enum Verb {
     /// A job of the instance around this one, which waits, is ordered, charged and limited as any
     /// other; while it runs its nodes are this instance's, beside those that it has. They are others
     /// than those, and go when the job ends: by its time limit (without -t what is left of the
-    /// instance), by `eddy --parent cancel`, or as `eddy grant release` gives them back. What runs
+    /// instance, which is the most), by `eddy --parent cancel`, or as `eddy grant release` gives them back. What runs
     /// there then is told to end first. Prints the job's id.
     Ask(Box<More>),
     /// Give nodes back, each as soon as nothing runs there any more
@@ -164,9 +167,9 @@ async fn ask(global: &Global, client: &Client, more: &More) -> anyhow::Result<u8
             *own = Some(of.clone());
         }
     }
-    if let (None, Some(limit), Some(began)) = (&terms.time_limit, row.duration, row.t_run) {
+    if let (Some(limit), Some(began)) = (row.duration, row.t_run) {
         let ran = (pong.t - began).0 as f64 / 1e6;
-        terms.time_limit = Some(format!("{}s", (limit - ran).max(1.0).floor()));
+        within(terms, (limit - ran).max(1.0).floor() as i64)?;
     }
     let submitted = parent.call::<Submit>(&options.ground(own)?).await?;
     submit::print_ids(submitted)?;
@@ -174,6 +177,24 @@ async fn ask(global: &Global, client: &Client, more: &More) -> anyhow::Result<u8
         arrived(client, &parent, submitted).await?;
     }
     Ok(0)
+}
+
+/// Asks for no longer than the instance has, in seconds: with it go the nodes that it grew by.
+fn within(terms: &mut Terms, left: i64) -> anyhow::Result<()> {
+    let is_longer = match terms.limit()? {
+        None => true,
+        Some(Fsd::Infinite) => true,
+        Some(Fsd::Finite(micros)) => micros > Span::seconds(left).0,
+    };
+    match &terms.time_limit {
+        Some(given) if is_longer && !terms.eligible.fit_remaining => bail!(
+            "--time-limit: {given} given; the instance has {left} s left, after which its nodes go (allowed are less, \
+             none, and --fit-remaining)"
+        ),
+        _ if is_longer => terms.time_limit = Some(format!("{left}s")),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Waits until the nodes of a job of the instance around are in service here.
@@ -218,5 +239,38 @@ fn print(rows: &[GrantRow], no_header: bool) -> std::io::Result<()> {
     match no_header {
         true => table.write_rows(&mut out),
         false => table.write(&mut out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limit that is asked for where this is given and so much is left.
+    fn asked(
+        given: Option<&str>,
+        fit_remaining: bool,
+        left: i64,
+    ) -> Result<Option<String>, String> {
+        let mut terms = Terms {
+            time_limit: given.map(str::to_owned),
+            ..Terms::default()
+        };
+        terms.eligible.fit_remaining = fit_remaining;
+        let kept = within(&mut terms, left).map_err(|error| error.to_string());
+        kept.map(|()| terms.time_limit)
+    }
+
+    #[test]
+    fn more_nodes_are_asked_for_no_longer_than_the_instance_has() {
+        let is = |text: &str| Ok(Some(text.to_owned()));
+        assert_eq!(asked(None, false, 90), is("90s"));
+        assert_eq!(asked(Some("1m"), false, 90), is("1m"));
+        assert_eq!(asked(Some("1h"), true, 90), is("90s"));
+        for given in ["91s", "1h", "inf"] {
+            let refused = asked(Some(given), false, 90).expect_err("it is longer");
+            let begin = format!("--time-limit: {given} given; the instance has 90 s left");
+            assert!(refused.starts_with(&begin), "{refused}");
+        }
     }
 }
