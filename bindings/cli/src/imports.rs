@@ -89,6 +89,22 @@ pub fn read(text: &str, host: &dyn Host) -> Found {
 }
 
 impl Found {
+    /// Whether nothing was taken over, as of a text that is of no scheduler.
+    pub fn is_nothing(&self) -> bool {
+        let Found {
+            keys,
+            instances,
+            queues,
+            qos,
+            pools,
+            nodes,
+            notes: _,
+            closed: _,
+        } = self;
+        let is_empty = [instances.is_empty(), queues.is_empty(), pools.is_empty()];
+        is_empty == [true; 3] && keys.is_empty() && qos.is_empty() && nodes.is_none()
+    }
+
     fn note(&mut self, line: usize, why: impl Into<String>) {
         self.notes.push((line, why.into()));
     }

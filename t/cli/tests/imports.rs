@@ -36,6 +36,14 @@ fn what_says_nothing_is_refused_and_what_is_included_is_read() -> Tested {
         let said = format!("eddy config import: {conf}: says nothing; allowed are ");
         assert!(ran.refusal()?.starts_with(&said), "{}", ran.err);
     }
+    for text in ["[[queue]]\nname = \"a\"\n", "root:x:0:0\nann:x:7:7\n"] {
+        fs::write(&conf, text)?;
+        let ran = place.run(&["config", "import", &conf])?;
+        let said = format!(
+            "eddy config import: {conf}: has nothing that can be taken over; allowed are a slurm.conf and"
+        );
+        assert!(ran.refusal()?.starts_with(&said), "{}", ran.err);
+    }
     fs::write(&conf, "Include parts.conf\n")?;
     fs::write(&parts, "NodeName=n1 Color=red\nPartitionName=a Nodes=ALL\n")?;
     let ran = place.run(&["config", "import", &conf])?;

@@ -193,6 +193,11 @@ fn import(file: &str, resources: Option<&Path>) -> anyhow::Result<u8> {
         );
     }
     let found = imports::read(&whole.text, &Host);
+    if found.is_nothing() {
+        bail!(
+            "{file}: has nothing that can be taken over; allowed are a slurm.conf and what `qmgr -c 'print server'` says"
+        );
+    }
     for (line, why) in &found.notes {
         say(&format!("{}: {why}", whole.place(*line)));
     }
