@@ -7,6 +7,7 @@
 //! file or directory is meant first; connects to nothing.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -183,7 +184,12 @@ fn socket(text: &str) -> Result<Meant, LocateError> {
         .file_name()
         .is_some_and(|name| name == crate::uri::SOCKET_NAME);
     let may_come = is_named_so && directory.is_some_and(Path::is_dir);
-    match path.exists() || may_come {
+    // Whoever tries it is told that a directory on the way is closed.
+    let is_closed = || {
+        let found = path.try_exists();
+        found.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    };
+    match path.exists() || may_come || is_closed() {
         true => Ok(Meant::Socket(uri)),
         false => Err(LocateError::NotThere {
             path: path.to_owned(),
