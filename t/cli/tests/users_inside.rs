@@ -86,6 +86,10 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
         format!("eddy jobs: what is in the instances of other users is not shown: {number} (");
     assert!(listed.err.starts_with(&others), "{listed:?}");
     assert_eq!(listed.code, 0, "{listed:?}");
+    let used = site.run(&instance, BOB, &["usage", "--instances"])?;
+    let others =
+        format!("eddy usage: what was used in the instances of other users is not shown: {job}\n");
+    assert_eq!((used.code, used.err), (0, others));
     // Whoever knows where it is is told that it is closed to him, and not that there is none.
     let uri = site.ok(&instance, ANN, &["uri", &job])?;
     let closed = site.run(&instance, BOB, &["--at", &uri, "jobs"])?;

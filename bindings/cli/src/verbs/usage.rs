@@ -4,6 +4,7 @@ mod jobs;
 
 use std::io::Write;
 
+use eddy_wire::id::JobId;
 use eddy_wire::services::account::List;
 use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport, UsageRow};
 use eddy_wire::usage::Amounts;
@@ -57,6 +58,9 @@ pub struct Args {
     ids: Vec<String>,
 }
 
+/// So many instances of other users are named; it is told how many more there are.
+const OTHERS_NAMED: usize = 8;
+
 const FIELDS: &str = "By job there is a line for each, with what it holds so far in it, and their sum. USED is of an instance
 what its jobs held and the instances in it, as its own ledger says, also when it is over; RATIO is USED to all that it
 had, grown nodes with it, which are charged as jobs of their own. It is - of what is no instance or cannot be asked. Up to 1,000,000 jobs that are over.
@@ -106,6 +110,9 @@ fn by_job(
         code = output::FAILED;
     }
     match args.json {
+    if let Some(line) = of_others(costs.iter().filter_map(jobs::Cost::anothers)) {
+        eprintln!("{line}");
+    }
         true => output::json(&jobs::document(&costs, users))?,
         false => print(&jobs::table(&costs, users), args)?,
     }
@@ -113,6 +120,23 @@ fn by_job(
 }
 
 fn print(table: &Table, args: &Args) -> anyhow::Result<()> {
+/// What is said of instances that nobody but their users may ask, in one line: there may be many, and nothing is wrong.
+fn of_others(jobs: impl Iterator<Item = JobId>) -> Option<String> {
+    let jobs: Vec<String> = jobs.map(ids::show).collect();
+    if jobs.is_empty() {
+        return None;
+    }
+    let (shown, more) = jobs.split_at(jobs.len().min(OTHERS_NAMED));
+    let more = match more.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = shown.join(", ");
+    Some(format!(
+        "eddy usage: what was used in the instances of other users is not shown: {shown}{more}"
+    ))
+}
+
     let mut out = output::stdout();
     match args.no_header {
         true => table.write_rows(&mut out)?,

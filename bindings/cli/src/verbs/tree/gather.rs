@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use eddy_client::resolve::PathError;
 use eddy_client::{Client, ClientError, Options, Uri};
 use eddy_wire::ending::Ends;
 use eddy_wire::error::Code;
@@ -218,8 +219,12 @@ impl Gatherer {
 }
 
 /// Whether an instance lets nobody like us in: by its word, or by the modes of the directory that it is in.
-fn is_turned_away(error: &anyhow::Error) -> bool {
-    match error.downcast_ref() {
+pub fn is_turned_away(error: &anyhow::Error) -> bool {
+    let on_the_way = || match error.downcast_ref() {
+        Some(PathError::Client(error)) => Some(error),
+        Some(_) | None => None,
+    };
+    match error.downcast_ref().or_else(on_the_way) {
         Some(ClientError::Refused(refusal)) => refusal.code == Code::Denied,
         Some(ClientError::Unreachable { path, .. }) => std::fs::symlink_metadata(path)
             .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied),

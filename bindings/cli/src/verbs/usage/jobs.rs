@@ -6,6 +6,7 @@
 //! ledger: what the jobs of its queues are charged says the ledger around it, and it is charged nothing itself.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use crate::listing::{Filter, Question};
 use crate::names::Users;
 use crate::session::Global;
 use crate::table::{Align, Table, escaped};
+use crate::verbs::tree::gather::is_turned_away;
 use crate::{ids, output};
 
 /// Event logs that are asked for at a time.
@@ -78,11 +80,38 @@ enum Inside {
     /// It was passed on: the instance that has it knows whether it is one.
     Elsewhere,
     /// It is one that never said hello, or cannot be asked: why, where it runs.
-    Unknown(Option<String>),
+    Unknown(Option<Unasked>),
     /// What its jobs held, and the instances in it, and all that it had, by its own ledger.
     Used { used: Amounts, of: Amounts },
     /// A declared one.
     Declared(Served),
+}
+
+/// Why an instance says nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Unasked {
+    /// It is another user's, and serves him only.
+    Anothers,
+    /// Something else, in words.
+    Why(String),
+}
+
+impl From<anyhow::Error> for Unasked {
+    fn from(error: anyhow::Error) -> Unasked {
+        match is_turned_away(&error) {
+            true => Unasked::Anothers,
+            false => Unasked::Why(output::one_line(&format!("{error:#}"))),
+        }
+    }
+}
+
+impl fmt::Display for Unasked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unasked::Anothers => f.write_str("another user's"),
+            Unasked::Why(why) => f.write_str(why),
+        }
+    }
 }
 
 /// The queues of a declared instance.
@@ -121,9 +150,14 @@ impl Cost {
     /// Which instance could not be asked, and why.
     pub fn unasked(&self) -> Option<(JobId, &str, &str)> {
         match &self.inside {
-            Inside::Unknown(Some(why)) => Some((self.row.id, &self.row.name, why)),
+            Inside::Unknown(Some(Unasked::Why(why))) => Some((self.row.id, &self.row.name, why)),
             _ => None,
         }
+    }
+
+    /// The job, where it is an instance that serves another user.
+    pub fn anothers(&self) -> Option<JobId> {
+        (self.inside == Inside::Unknown(Some(Unasked::Anothers))).then_some(self.row.id)
     }
 
     /// Nobody pays for what a declared instance holds: its jobs are charged.
@@ -213,11 +247,14 @@ pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Re
 }
 
 /// What is asked of an instance that runs, or why it does not answer.
-async fn in_time<T>(asked: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
+async fn in_time<T>(asked: impl Future<Output = anyhow::Result<T>>) -> Result<T, Unasked> {
     match timeout(ANSWER, asked).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(error)) => Err(output::one_line(&format!("{error:#}"))),
-        Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Unasked::Why(format!(
+            "no answer within {} s",
+            ANSWER.as_secs()
+        ))),
     }
 }
 
@@ -329,7 +366,7 @@ fn cost(row: JobRow, lines: &[EventsLine], now: Time) -> anyhow::Result<Cost> {
 }
 
 /// What the jobs and instances in an instance held, by its own ledger: in all attempts that are paid for.
-async fn used_in(global: &Global, job: JobId, lives: &Lives) -> Result<Inside, String> {
+async fn used_in(global: &Global, job: JobId, lives: &Lives) -> Result<Inside, Unasked> {
     let mut all: Option<(Amounts, Amounts)> = None;
     let mut add = |report: &UsageReport| {
         let (used, of) = all.unwrap_or_default();
@@ -337,9 +374,7 @@ async fn used_in(global: &Global, job: JobId, lives: &Lives) -> Result<Inside, S
         all = Some((used.plus(more), of.plus(of_more)));
     };
     for statedir in &lives.over {
-        add(&left(global, job, statedir)
-            .await
-            .map_err(|error| output::one_line(&format!("{error:#}")))?);
+        add(&left(global, job, statedir).await?);
     }
     if lives.now.is_some() || lives.over.is_empty() {
         let asked = in_time(async {
