@@ -62,10 +62,11 @@ pub struct Args {
 const OTHERS_NAMED: usize = 8;
 
 const FIELDS: &str = "By job there is a line for each, with what it holds so far in it, and their sum. USED is of an instance
-what its jobs held and the instances in it, as its own ledger says, also when it is over; RATIO is USED to all that it
-had, grown nodes with it, which are charged as jobs of their own. It is - of what is no instance or cannot be asked. Up to 1,000,000 jobs that are over.
+what its jobs held and the instances in it, as its own ledger says, also when it is over; HAD is all that it had, grown
+nodes with it, which are charged as jobs of their own and so not in CORE-S; RATIO is USED to HAD. It is - of what is no
+instance or cannot be asked. Up to 1,000,000 jobs that are over.
 A declared instance is charged nothing. USED is what the jobs of its queues are charged since counting began, - to who may not see
-all of them; RATIO is that to it and what the instance had for nobody, - where it has no nodes of its own. The sum has each once: what is
+all of them; HAD is that and what the instance had for nobody, - where it has no nodes of its own. The sum has each once: what is
 used in instances of those queues is in it.
 
 Fields of --json:
@@ -109,17 +110,16 @@ fn by_job(
         eprintln!("eddy usage: what was used in {name} (job {job}) is not shown: {why}");
         code = output::FAILED;
     }
-    match args.json {
     if let Some(line) = of_others(costs.iter().filter_map(jobs::Cost::anothers)) {
         eprintln!("{line}");
     }
+    match args.json {
         true => output::json(&jobs::document(&costs, users))?,
         false => print(&jobs::table(&costs, users), args)?,
     }
     Ok(code)
 }
 
-fn print(table: &Table, args: &Args) -> anyhow::Result<()> {
 /// What is said of instances that nobody but their users may ask, in one line: there may be many, and nothing is wrong.
 fn of_others(jobs: impl Iterator<Item = JobId>) -> Option<String> {
     let jobs: Vec<String> = jobs.map(ids::show).collect();
@@ -137,6 +137,7 @@ fn of_others(jobs: impl Iterator<Item = JobId>) -> Option<String> {
     ))
 }
 
+fn print(table: &Table, args: &Args) -> anyhow::Result<()> {
     let mut out = output::stdout();
     match args.no_header {
         true => table.write_rows(&mut out)?,

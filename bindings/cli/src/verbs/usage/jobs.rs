@@ -418,6 +418,7 @@ pub fn table(costs: &[Cost], users: &Users) -> Table {
         ("CORE-S", Align::Right),
         ("GPU-S", Align::Right),
         ("USED", Align::Right),
+        ("HAD", Align::Right),
         ("RATIO", Align::Right),
     ];
     let mut table = Table::new(columns);
@@ -448,7 +449,9 @@ fn cells(
         Some(all) => [all.nodes, all.cores, all.gpus].map(tenths),
         None => [dash(), dash(), dash()],
     });
-    cells.push(used.map_or_else(dash, |used| tenths(used.cores)));
+    for known in [used, had] {
+        cells.push(known.map_or_else(dash, |known| tenths(known.cores)));
+    }
     let part = used.zip(had);
     cells.push(part.map_or_else(dash, |(used, had)| percent(used, had)));
     cells
