@@ -41,7 +41,7 @@ impl Scene {
         let job = self.spelling.show(job);
         match self.path.as_deref() {
             None | Some("") => job,
-            Some(path) => format!("{path}/{job}"),
+            Some(path) => format!("{}/{job}", self.spelling.path(path)),
         }
     }
 }

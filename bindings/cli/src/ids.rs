@@ -45,6 +45,16 @@ impl Spelling {
             Spelling::Ascii => job.f58_ascii(),
         }
     }
+
+    /// The path of an instance, with its jobs in this spelling: `f2/f5` of `1/4`.
+    pub fn path(self, path: &str) -> String {
+        let part = |part: &str| match part.parse::<u64>() {
+            Ok(job) => self.show(JobId(job)),
+            Err(_) => part.to_owned(),
+        };
+        let parts: Vec<String> = path.split('/').map(part).collect();
+        parts.join("/")
+    }
 }
 
 /// `job` as this process's locale can show it.

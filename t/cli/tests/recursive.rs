@@ -53,12 +53,11 @@ fn named_as_it_is(instance: &Instance) -> Tested {
     let first = instance.ok(&["--at", &id, "submit", "sleep", "600"])?;
     let wide = instance.ok(&["--at", &id, "submit", "true"])?;
     let last = instance.ok(&["--at", &id, "submit", "true"])?;
-    let number = instance.row(&id)?["id"].to_string();
     let table = instance.ok(&["jobs", "-R", "-o", "{id} {contextual_info}"])?;
-    let behind = format!("waits behind job {number}/{wide}, which");
+    let behind = format!("waits behind job {id}/{wide}, which");
     assert!(table.contains(&behind), "{table}");
     // One form for the same job, wherever it is told of.
-    let named = format!("{number}/{wide} ");
+    let named = format!("{id}/{wide} ");
     assert!(
         table
             .lines()
@@ -117,7 +116,7 @@ fn table_of_all(instance: &Instance) -> Tested {
     leader.signal(Signal::STOP)?;
     let partly = instance.run(&["jobs", "-R"])?;
     leader.signal(Signal::CONT)?;
-    let missing = "eddy jobs: the jobs of 1 (f2 batch) are not shown: no answer within 1 s\n";
+    let missing = "eddy jobs: the jobs of f2 batch are not shown: no answer within 1 s\n";
     assert_eq!((partly.code, partly.err.as_str()), (1, missing));
     let table = instance.ok(&["jobs", "-R"])?;
     assert_eq!(table.lines().count(), rows.len() + 1, "{table}");

@@ -82,8 +82,7 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
         "{line}"
     );
     let listed = site.run(&instance, BOB, &["jobs", "-R"])?;
-    let others =
-        format!("eddy jobs: what is in the instances of other users is not shown: {number} (");
+    let others = format!("eddy jobs: what is in the instances of other users is not shown: {job} ");
     assert!(listed.err.starts_with(&others), "{listed:?}");
     assert_eq!(listed.code, 0, "{listed:?}");
     let used = site.run(&instance, BOB, &["usage", "--instances"])?;

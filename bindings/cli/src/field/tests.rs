@@ -183,6 +183,6 @@ fn a_job_that_is_an_instance_shows_what_it_has_come_to() {
     let id = scene.spelling.show(row.id);
     assert_eq!(
         template.row(&row, &scene),
-        format!("905/{id} local:///tmp/x/local 2 serving, 3 pending, 2 running, 5 done")
+        format!("fGc/{id} local:///tmp/x/local 2 serving, 3 pending, 2 running, 5 done")
     );
 }

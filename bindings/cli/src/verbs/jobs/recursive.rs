@@ -166,13 +166,16 @@ fn of_others(parts: &[Part]) -> Option<String> {
     ))
 }
 
-/// By its path, as ids stand in the table, and by what other commands call it.
+/// By its path, as ids stand in the table, and by its name: as other commands call it.
 fn name(part: &Part) -> String {
-    let title = escaped(&part.title);
-    match part.path.as_str() {
-        path if path.is_empty() || path == part.title => title.into_owned(),
-        path => format!("{} ({title})", escaped(path)),
-    }
+    let spelling = Spelling::of_locale();
+    let own = part.title.split_once(' ').map(|(_, name)| name);
+    let text = match (part.path.as_str(), own) {
+        ("", _) => part.title.clone(),
+        (path, None) => spelling.path(path),
+        (path, Some(name)) => format!("{} {name}", spelling.path(path)),
+    };
+    escaped(&text).into_owned()
 }
 
 /// The instances of a tree, those above before those inside.
@@ -318,12 +321,13 @@ async fn part(path: String, branch: &Branch, question: &Question) -> Part {
 /// Commands that reasons name lead to the instance that says so, by its path from the root, and jobs are named as the
 /// rows are.
 fn hint(global: &Global, parts: &mut [Part]) {
+    let spelling = Spelling::of_locale();
     for part in parts.iter_mut() {
-        let path = (!part.path.is_empty()).then(|| format!("/{}", part.path));
+        let path = (!part.path.is_empty()).then(|| format!("/{}", spelling.path(&part.path)));
         for row in &mut part.rows {
             row.reason = global.hinted_in(&row.reason, path.as_deref());
             if !part.path.is_empty() {
-                row.reason = with_path(&row.reason, &part.path);
+                row.reason = with_path(&row.reason, &spelling.path(&part.path));
             }
         }
     }
