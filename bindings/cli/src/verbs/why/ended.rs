@@ -24,6 +24,8 @@ use crate::{signals, when};
 const DROPPED: &str = "none";
 /// How the reason of a job begins that lost a node: no user raises it.
 const NODE_FAILURE: &str = "node-failure: ";
+/// How the note of such a reason ends where it is the queue instance that a job was in that is over.
+const INSTANCE_ENDED: &str = " ended";
 /// Of so many jobs it is asked at a time: each costs two questions.
 const ASKED_MAX: usize = 16;
 
@@ -258,6 +260,11 @@ fn is_lost(row: &JobRow) -> bool {
 /// What its tasks ended with nobody has seen: that is put in where they were lost. Some may have run where not all
 /// were heard of before.
 fn lost(row: &JobRow) -> String {
+    // With a queue instance go the nodes that its jobs had of it, which are there all the same.
+    let note = row.reason.trim_start_matches(NODE_FAILURE);
+    if note.ends_with(INSTANCE_ENDED) {
+        return format!("as {}", escaped(note));
+    }
     let node = match row.nnodes {
         0 | 1 => "its node",
         _ => "one of its nodes",
@@ -316,6 +323,18 @@ mod tests {
             told(2, None),
             "as one of its nodes was lost before all its tasks were known to run"
         );
+    }
+
+    #[test]
+    fn who_was_in_an_instance_that_ended_lost_no_node() {
+        for note in ["its queue instance ended", "small (job f2) ended"] {
+            let row = JobRow {
+                t_run: Some(Time(1)),
+                reason: format!("{NODE_FAILURE}{note}"),
+                ..crate::field::tests::row()
+            };
+            assert_eq!(failed(&row), format!("as {note}"));
+        }
     }
 
     #[test]
