@@ -152,6 +152,8 @@ pub enum Rule {
     ReturnUnheard,
     /// An instance says that a job is over as soon as it runs.
     EndsForetold,
+    /// An instance does not say when a job was over.
+    EndsUndated,
     /// An instance does not wait for its silent parent to come back.
     AloneAtOnce,
     /// The planner does not hear that instances can do without nodes.
@@ -281,6 +283,7 @@ impl Rule {
         ("requires-unheard", Rule::RequiresUnheard),
         ("return-unheard", Rule::ReturnUnheard),
         ("ends-foretold", Rule::EndsForetold),
+        ("ends-undated", Rule::EndsUndated),
         ("alone-at-once", Rule::AloneAtOnce),
         ("gifts-unheard", Rule::GiftsUnheard),
         ("gifts-kept", Rule::GiftsKept),
@@ -369,6 +372,9 @@ pub fn unreturned(nature: &Nature, told: &ToldOf) -> bool {
 
 /// What an instance says of a job that was passed to it.
 pub fn told(nature: &Nature, mut told: ToldOf) -> ToldOf {
+    if nature.breaks(Rule::EndsUndated) {
+        told.ended = None;
+    }
     if nature.breaks(Rule::EndsForetold) && told.state == PassState::Running {
         told.state = PassState::Over {
             began: true,

@@ -34,7 +34,7 @@ use hangs::hangs;
 use limits::limited;
 use patience::patience;
 use site::site;
-use standings::{is_scarce, scarce, standings};
+use standings::{is_given_late, is_scarce, scarce, standings};
 
 /// Steps after which a run that goes on is a finding.
 pub const STEPS_MAX: u64 = 400_000;
@@ -426,7 +426,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     }
     tree_faults(&mut world, &mut random, horizon);
     policies(&mut world, &mut random, horizon);
-    match is_scarce(seed) {
+    match is_scarce(&world, seed) {
         true => scarce(&mut world, seed),
         false => standings(&mut world, &mut random),
     }
@@ -524,8 +524,9 @@ fn outages(world: &mut World, Outage { times, seed }: Outage, horizon: Span) {
 }
 
 fn tree_faults(world: &mut World, random: &mut Random, horizon: Span) {
-    // A quarter of all runs is calm.
+    // A quarter of all runs is calm, and all where it is not seen before long what nobody gives.
     let most = *random.pick(&[0, 2, 5, 12]);
+    let most = if is_given_late(world) { 0 } else { most };
     for _ in 0..most {
         let what = match random.chance(75) {
             true => Fault::Tree(tree_fault(random)),

@@ -6,6 +6,7 @@ use eddy_wire::account::Name;
 use eddy_wire::preempt::Mode;
 use eddy_wire::time::Span;
 
+use crate::broken::Rule;
 use crate::nature::ROOT;
 use crate::random::Random;
 use crate::workload::{QOS, Standings};
@@ -33,8 +34,14 @@ pub(super) fn standings(world: &mut World, random: &mut Random) {
 }
 
 /// Whether in the world of that seed there is too little for all: drawn apart from all else.
-pub(super) fn is_scarce(seed: u64) -> bool {
-    Random::new(seed ^ 0x5ca7ce).chance(15)
+pub(super) fn is_scarce(world: &World, seed: u64) -> bool {
+    is_given_late(world) || Random::new(seed ^ 0x5ca7ce).chance(15)
+}
+
+/// Whether instances do not give what they are to give: that is a finding only where they live on for long after that,
+/// there is too little for all, and nothing else went wrong.
+pub(super) fn is_given_late(world: &World) -> bool {
+    world.nature.breaks(Rule::GiftsKept)
 }
 
 /// Instances of a low standing have most of what there is, and others come soon.
@@ -51,7 +58,8 @@ pub(super) fn scarce(world: &mut World, seed: u64) {
         all.push(qos);
     }
     stand(world, all, Standings::Scarce);
-    world.habits.longest = Span::seconds(40);
+    let longest = if is_given_late(world) { 300 } else { 40 };
+    world.habits.longest = Span::seconds(longest);
     world.pause = Span(*random.pick(&[100_000, 400_000, 1_000_000]));
     let busy = world.acts.iter_mut().filter(|acts| **acts > 0);
     busy.for_each(|acts| *acts = BUSY);

@@ -81,3 +81,12 @@ fn a_payload_taken_for_another() {
         ],
     );
 }
+
+#[test]
+fn an_end_that_is_taken_for_as_late_as_it_is_heard() {
+    found_in(
+        Shape::Queues,
+        "ends-undated",
+        &["are charged for the same cores"],
+    );
+}
