@@ -4,7 +4,7 @@
 //! there again a moment later. Who waits for one of them keeps his turn meanwhile, with what the planner gives
 //! him: else the next in line would begin there, for as long as it likes, before the head that was promised it.
 //! What is proposed to him is neither recorded nor taken back until the instance is reached and has ground there, or
-//! the moment is over.
+//! the moment is over. Nobody is taken from for him before it is reached: who ended might have ended for nothing.
 //! Nobody else runs on what an instance of a fixed size has, so nobody is to be kept from it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,12 +30,19 @@ pub(super) struct Awaited {
     until: BTreeMap<Arc<str>, Time>,
     /// Jobs whose start is proposed and waits for that.
     early: BTreeSet<JobId>,
+    /// Jobs that would have been taken from for who waits for that.
+    spared: BTreeSet<JobId>,
 }
 
 impl Awaited {
     /// Whether the instance that a job is passed to is expected.
     pub(super) fn has(&self, to: Option<&To>) -> bool {
         to.is_some_and(|to| self.until.contains_key(&to.name))
+    }
+
+    /// Until when the instance that a job is passed to is expected.
+    fn until(&self, to: Option<&To>) -> Option<Time> {
+        self.until.get(&to?.name).copied()
     }
 
     /// A start is proposed.
@@ -56,6 +63,7 @@ impl Sched {
         let here = changed.difference(&away).cloned().collect();
         self.propose_again(&here, out);
         self.tell_those_of(&changed, out);
+        self.spare_no_more(now, out);
     }
 
     /// What the planner is to find for those who wait for these instances.
@@ -143,6 +151,39 @@ impl Sched {
         }
         self.propose_again(&due, out);
         self.tell_those_of(&due, out);
+        self.spare_no_more(now, out);
+    }
+
+    /// Until when nobody is taken from for a job since its instance, or that of one with whom it begins, is only expected.
+    pub(super) fn takes_from(&self, by: JobId) -> Option<Time> {
+        let mates = self.mates(by);
+        let gang = std::iter::once(&by).chain(&mates);
+        let to = gang.filter_map(|id| self.jobs.get(id)?.to.as_ref());
+        let away = to.filter(|to| !self.sets.is_there(Some(to)));
+        away.filter_map(|to| self.awaited.until(Some(to))).max()
+    }
+
+    /// A job goes on that would have been taken from for another: until when at least.
+    pub(super) fn spare(&mut self, now: Time, job: JobId, by: JobId) -> Time {
+        let exempt = self.exempt_until(job).unwrap_or(now);
+        let Some(until) = self.takes_from(by) else {
+            return exempt;
+        };
+        self.awaited.spared.insert(job);
+        exempt.max(until)
+    }
+
+    /// Those who went on may be taken from again; where an instance is not there yet they go on once more.
+    fn spare_no_more(&mut self, now: Time, out: &mut Outbox) {
+        let spared = std::mem::take(&mut self.awaited.spared);
+        let open = spared.into_iter().map(|job| {
+            let exempt = self.exempt_until(job).unwrap_or(now);
+            Delta::Kept(job, exempt.max(now))
+        });
+        let open: Vec<Delta> = open.collect();
+        if !open.is_empty() {
+            out.volatile(Volatile::Plan(open));
+        }
     }
 
     /// Whoever's start in these was proposed and is kept is planned anew.

@@ -235,7 +235,7 @@ impl Sched {
             .collect();
         let pairs: Vec<(JobId, JobId)> = named().map(|(id, _, (by, _), _)| (id, by)).collect();
         let void = with_others(void, &pairs);
-        let mut kept = Vec::new();
+        let mut kept = BTreeMap::new();
         let ends = named().filter(|(_, ranks, ..)| ranks.is_none());
         let mut gone: BTreeSet<JobId> = ends.map(|(id, ..)| id).collect();
         for (id, ranks, (by, cause), why) in named() {
@@ -257,11 +257,18 @@ impl Sched {
                         out.append(now, mate, Kind::Preempted(Box::new(preemption)));
                     }
                 }
-                (None, _) => kept.push(Delta::Kept(id, self.exempt_until(id).unwrap_or(now))),
+                (None, _) => {
+                    // One may be named for several.
+                    let until = self.spare(now, id, by);
+                    kept.entry(id)
+                        .and_modify(|most: &mut Time| *most = until.max(*most))
+                        .or_insert(until);
+                }
             }
         }
         if !kept.is_empty() {
-            out.volatile(Volatile::Plan(kept));
+            let kept = kept.into_iter().map(|(id, until)| Delta::Kept(id, until));
+            out.volatile(Volatile::Plan(kept.collect()));
         }
     }
 
@@ -285,7 +292,7 @@ impl Sched {
     }
 
     /// From when on a job may be taken from: what it holds is recorded a little later than planned.
-    fn exempt_until(&self, id: JobId) -> Option<Time> {
+    pub(super) fn exempt_until(&self, id: JobId) -> Option<Time> {
         let seen = self.jobs.get(&id)?;
         Some(seen.since.after(self.rules.end(self.qos_of(seen)).exempt))
     }
@@ -306,7 +313,7 @@ impl Sched {
 
     fn may_inherit(&self, by: JobId) -> bool {
         let waits = self.jobs.get(&by).is_some_and(|seen| self.wants(seen));
-        waits && self.intake == Intake::Open
+        waits && self.intake == Intake::Open && self.takes_from(by).is_none()
     }
 }
 
