@@ -1,4 +1,5 @@
-//! Elastic instances that are not reached yet, or not any more, and are expected back within moments.
+//! Elastic instances that are not reached yet, or not any more, and are expected back within moments; and those that
+//! are to have ground on a node within moments, which has just come.
 //!
 //! A leader that begins finds its jobs before its instances are there, and one of those that was killed is
 //! there again a moment later. Who waits for one of them keeps his turn meanwhile, with what the planner gives
@@ -30,6 +31,8 @@ pub(super) struct Awaited {
     until: BTreeMap<Arc<str>, Time>,
     /// Jobs whose start is proposed and waits for that.
     early: BTreeSet<JobId>,
+    /// Those of which ground was awaited, and that have had no other since.
+    grounded: BTreeSet<Arc<str>>,
     /// Jobs that would have been taken from for who waits for that.
     spared: BTreeSet<JobId>,
 }
@@ -112,8 +115,29 @@ impl Sched {
         let name = seen
             .and_then(|seen| Sets::name(&seen.submit))
             .map(Arc::from);
-        if let Some(name) = name.filter(|_| !self.awaited.early.is_empty()) {
+        let Some(name) = name else { return };
+        self.awaited.grounded.remove(&name);
+        if !self.awaited.early.is_empty() {
             self.propose_again(&BTreeSet::from([name]), out);
+        }
+    }
+
+    /// A start is proposed on a node where its instance has no ground yet: that is awaited, too, once until it has
+    /// another. Whoever is behind it would begin there else.
+    pub(super) fn await_ground(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+        for (id, verdict) in &outcome.verdicts {
+            let Verdict::Start(set) = verdict else {
+                continue;
+            };
+            let to = self.jobs.get(id).and_then(|seen| seen.to.as_ref());
+            let is_to_come = self.sets.is_there(to) && self.sets.is_to_come(to, set);
+            let Some(to) = to.filter(|to| is_to_come && to.line().is_none()) else {
+                continue;
+            };
+            let name = Arc::clone(&to.name);
+            if self.awaited.grounded.insert(Arc::clone(&name)) {
+                self.await_instances(now, [name], out);
+            }
         }
     }
 

@@ -23,6 +23,7 @@ impl Sched {
         let mut taken = JustTaken::default();
         let mut void = BTreeSet::new();
         let mut with = BTreeMap::new();
+        self.await_ground(now, outcome, out);
         for (id, verdict) in &outcome.verdicts {
             if let Verdict::Start(set) = verdict
                 && self.comes_early(*id, set, outcome)
