@@ -7,6 +7,7 @@ mod around;
 mod careless;
 mod deaf;
 mod endless;
+mod impatient;
 mod loose;
 mod unclaimed;
 mod wordy;
@@ -40,6 +41,7 @@ use around::Twist;
 pub use careless::Careless;
 pub use deaf::{Deaf, Deafening};
 pub use endless::Endless;
+pub use impatient::Impatient;
 pub use loose::Loose;
 pub use unclaimed::Unclaimed;
 pub use wordy::Wordy;
@@ -194,6 +196,8 @@ pub enum Rule {
     LimitUnheard,
     /// Who lets jobs through limits knows of no order but that of urgency and submission.
     GradeUnheard,
+    /// Who waits for an instance that is not reached has no turn.
+    TurnsDropped,
 }
 
 /// Rules that are broken by asking as the owner, by what is asked for.
@@ -304,6 +308,7 @@ impl Rule {
         ("end-unheard", Rule::EndUnheard),
         ("limit-unheard", Rule::LimitUnheard),
         ("grade-unheard", Rule::GradeUnheard),
+        ("turns-dropped", Rule::TurnsDropped),
     ];
 
     /// The rule of this name.

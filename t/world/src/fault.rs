@@ -126,6 +126,14 @@ pub enum TreeFault {
     Freeze(Span),
     /// Some leader of an instance inside is stopped, and does not go on.
     Hang,
+    /// kill -9 of the root's leader, which is started again after this time; the leaders of its queue instances are
+    /// stopped until it has been there for so long.
+    Away {
+        /// Until it is started.
+        down: Span,
+        /// And until they go on.
+        late: Span,
+    },
     /// One connection between ranks is cut: one end sees it now, the other after this time.
     CutLink(Span),
     /// One connection between ranks brings nothing for this time.

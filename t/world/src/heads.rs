@@ -5,6 +5,7 @@
 
 mod apart;
 mod dues;
+mod expected;
 mod gifts;
 mod kept;
 mod lesser;
@@ -60,6 +61,8 @@ pub struct Watched {
     kept: Kept,
     lesser: Lesser,
     dues: Dues,
+    /// Those who wait for instances that are expected, by what is recorded.
+    expected: BTreeMap<JobId, Want>,
     /// What the leader before was told, until that is found again.
     before: Option<Before>,
     tally: Tally,
@@ -138,6 +141,7 @@ impl Watched {
             kept: Kept::default(),
             lesser: Lesser::default(),
             dues: Dues::default(),
+            expected: BTreeMap::new(),
             before: None,
             tally: Tally::default(),
             planned: Time(0),
@@ -285,7 +289,8 @@ impl Watched {
         let checked = match self.pass {
             Pass::Over | Pass::Current => self
                 .check(&outcome, now)
-                .and_then(|()| self.check_overdue(&outcome, now)),
+                .and_then(|()| self.check_overdue(&outcome, now))
+                .and_then(|()| self.check_expected(&outcome, now)),
             Pass::Late => Ok(()),
         };
         let checked = kept

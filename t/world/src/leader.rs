@@ -10,18 +10,18 @@ mod parent;
 mod proposed;
 mod tree;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
-use eddy_broker::{Answer, Arrival, Broker, Caller, Disk, Effect, Exit, Output, Query};
+use eddy_broker::{Answer, Arrival, Broker, Caller, Disk, Effect, Exit, Output, Phase, Query};
 use eddy_modules::live::{Change, Live};
 use eddy_wire::event::Kind;
-use eddy_wire::id::Seq;
+use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::Type;
-use eddy_wire::plan::{Delta, Outcome};
+use eddy_wire::plan::{Delta, Outcome, Want};
 use eddy_wire::services::Service;
 use eddy_wire::services::instance::{SetConfig, SetConfigRequest};
 use eddy_wire::shell::Start;
@@ -38,6 +38,7 @@ use crate::instance::{Hold, Instance};
 use crate::journal::{Batch, Mark, Room, Torn};
 use crate::nature::{Delay, Happening, Life, Nature, Pace, Turn};
 use crate::pipe::{PipeId, Side};
+use crate::quiet;
 use crate::replay;
 use crate::shell::{Course, Keeper, Seat};
 pub use links::tell_client;
@@ -471,6 +472,7 @@ impl Instance {
         let holds = self.held.contains(&Hold::Planner);
         let now = self.leader_now(nature);
         let id = self.id;
+        let expected = self.expected(nature, now);
         let Some(leader) = self.leader_of(life) else {
             return;
         };
@@ -493,6 +495,7 @@ impl Instance {
             Pace::Exact | Pace::Links(_) => 64,
             Pace::Random(_) => *nature.random.pick(&[1, 2, 64]),
         };
+        leader.planner.expect(expected);
         let (outcome, checked) = leader.planner.plan(now, steps);
         nature.heads.add(leader.planner.tally());
         if let Err(sentence) = checked {
@@ -507,6 +510,19 @@ impl Instance {
         leader.planned_at = at;
         let planned = Happening::Leader(id, life, Turn::Planned(outcome));
         nature.queue.push(at, planned);
+    }
+
+    /// Who waits for instances that are expected, where the planner has heard all that is recorded once it has heard
+    /// this, and somebody may begin.
+    fn expected(&self, nature: &Nature, now: Time) -> BTreeMap<JobId, Want> {
+        let leader = self.leader.as_ref();
+        let runs = leader.filter(|leader| leader.broker.phase() == Phase::Run);
+        match (runs.map(|leader| leader.unheard), nature.pace) {
+            // There nothing goes wrong, and thousands wait.
+            (_, Pace::Links(_)) => BTreeMap::new(),
+            (Some(1), _) => quiet::expected(self, nature.judge(self.id), now),
+            (_, _) => BTreeMap::new(),
+        }
     }
 
     /// The planner answered.

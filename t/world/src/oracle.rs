@@ -8,6 +8,7 @@ mod arrival;
 mod charges;
 mod eligible;
 mod ending;
+mod expected;
 mod filtered;
 mod forgetting;
 mod gangs;
@@ -84,6 +85,7 @@ pub struct Oracle {
     terse: terse::Terse,
     eligible: eligible::Eligible,
     settled: settled::Settled,
+    expected: expected::Expected,
     tasks: Tasks,
     replies: Replies,
     numbers: numbers::Numbers,
@@ -314,6 +316,7 @@ impl Oracle {
     fn fold_apart(&mut self, record: &Record) {
         self.eligible.apply(record);
         self.settled.apply(record);
+        self.expected.apply(record);
     }
 
     fn fold_one(&mut self, record: &Record) {

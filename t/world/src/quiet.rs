@@ -1,5 +1,6 @@
 //! What must be true when nothing is under way: in a lull, and at the end.
 
+mod expected;
 mod lasting;
 pub mod passed;
 
@@ -37,6 +38,7 @@ use crate::oracle::{Ledger, is_left_behind};
 use crate::replay;
 use crate::task::SIGKILL;
 use crate::world::World;
+pub use expected::expected;
 use lasting::{lasts, waits_for_what_lasts};
 
 /// Longer than anything takes that is not a wait.
@@ -100,7 +102,9 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     let ganged = world.nature.judge(id).ganged();
     let goes_on = |job| ledger.held.contains_key(&job) && ledger.jobs[&job].end.is_none();
     let gang = |job| ganged.starts_with(job, goes_on);
-    waiting(instance, ledger, stopped, gang, &mut planner);
+    for (job, want) in waiting(instance, ledger, stopped, gang) {
+        planner.apply(Delta::Want(job, want));
+    }
     planner.apply(Delta::Policy(text.into()));
     // What starts later because time passes is planned when something happens.
     let planned = instance.leader.as_ref().map(Leader::planned);
@@ -246,14 +250,14 @@ fn fresh(instance: &Instance, ledger: &Ledger) -> Lines {
     planner
 }
 
-/// And of who waits.
+/// Who waits, and for what.
 fn waiting(
     instance: &Instance,
     ledger: &Ledger,
     stopped: &BTreeSet<String>,
     gang: impl Fn(JobId) -> Option<Gang>,
-    planner: &mut Lines,
-) {
+) -> Vec<(JobId, Want)> {
+    let mut waiting = Vec::new();
     let lending = Lending::new(&instance.settings);
     let requires = Requires::new(&instance.in_force(ledger).queues, &ledger.inventory);
     for (id, job) in &ledger.jobs {
@@ -271,7 +275,7 @@ fn waiting(
         let is_stopped = stopped.contains(queue.unwrap_or(UNNAMED));
         if priority > 0 && !is_stopped {
             if resumes {
-                planner.apply(Delta::Want(*id, comes_back(instance, job)));
+                waiting.push((*id, comes_back(instance, job)));
                 continue;
             }
             let request = job.submit.spec.request.clone();
@@ -298,9 +302,10 @@ fn waiting(
                 pools: pool::of(&job.submit.spec).unwrap_or_default(),
                 ..Want::of(u8::try_from(priority).unwrap_or(31), request)
             };
-            planner.apply(Delta::Want(*id, want));
+            waiting.push((*id, want));
         }
     }
+    waiting
 }
 
 /// What a suspended job waits for that is to go on.

@@ -1,5 +1,6 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
+mod away;
 mod dead;
 mod declared;
 mod hangs;
@@ -27,6 +28,7 @@ use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::random::Random;
 use crate::workload::{Habits, Inside, Limited, OWN_QUEUES, Own, POOL, Screens, Standings};
 use crate::world::{Visitors, World};
+use away::away;
 use dead::dead;
 pub use declared::declare;
 use declared::{QUEUES, extent, more};
@@ -433,6 +435,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     filters(&mut world, &mut random);
     if queue.is_some() {
         outages(&mut world, outage, horizon);
+        away(&mut world, seed, horizon);
     }
     of_seed(&mut world, seed, horizon);
     world

@@ -30,7 +30,7 @@ use change::change;
 pub use limits::Limited;
 use nodes::{constrain, sockets};
 pub use plain::Inside;
-use plain::{crowd, is_plain, plain};
+use plain::{crowd, is_plain, line, plain};
 
 /// How likely each thing is that a client may do.
 const WEIGHTS: [(u64, Act); 33] = [
@@ -406,6 +406,9 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
     sockets(&mut nature.random, &mut ask, nodes);
     if is_plain(nature, client.instance, habits) && nature.random.chance(70) {
         plain(&mut nature.random, &mut ask);
+    }
+    if habits.inside == Inside::Line && client.instance == ROOT {
+        line(&mut nature.random, &mut ask, nodes, habits.queues);
     }
     if habits.ranks == Standings::Scarce && client.instance == ROOT {
         crowd(&mut nature.random, &mut ask, nodes);

@@ -10,8 +10,8 @@ use eddy_modules::sched::Sched;
 use eddy_modules::settings::Settings;
 
 use crate::broken::{
-    self, Around, Careless, Credulous, Deaf, Deafening, Endless, Hasty, Loose, Rule, Unclaimed,
-    Wordy,
+    self, Around, Careless, Credulous, Deaf, Deafening, Endless, Hasty, Impatient, Loose, Rule,
+    Unclaimed, Wordy,
 };
 use crate::instance::Instance;
 use crate::nature::Nature;
@@ -69,6 +69,9 @@ impl Instance {
         }
         if nature.breaks(Rule::EndUnheard) {
             modules[SCHED] = Box::new(Endless::around(&self.settings));
+        }
+        if nature.breaks(Rule::TurnsDropped) {
+            modules[SCHED] = Box::new(Impatient::around(&self.settings));
         }
         if nature.breaks(Rule::DoneUnheard) {
             let real = modules.remove(ONCE);

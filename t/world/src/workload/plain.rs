@@ -7,13 +7,15 @@ use crate::instance::Nodes;
 use crate::nature::{InstanceId, Nature};
 use crate::random::Random;
 
-/// What is submitted in instances of the root.
+/// What is submitted in the root and its instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
     /// Anything.
     All,
     /// Mostly what may begin there though the root is away, and nothing is counted.
     Plain,
+    /// In the root mostly what waits in one line, for it or for instances that have its nodes in turn.
+    Line,
 }
 
 /// Whether mostly plain work is submitted there.
@@ -30,6 +32,21 @@ pub(super) fn plain(random: &mut Random, ask: &mut Ask) {
         limit: *random.pick(&[0.0, 60.0]),
         ..Ask::default()
     };
+}
+
+/// Some cores or whole nodes for a while, half of it for the instances.
+pub(super) fn line(random: &mut Random, ask: &mut Ask, nodes: Nodes, queues: &[&str]) {
+    *ask = Ask {
+        name: ask.name.clone(),
+        command: ask.command.clone(),
+        ntasks: random.between(1, i64::from(nodes.count)) as u32,
+        cores: *random.pick(&[1, nodes.cores]),
+        limit: *random.pick(&[5.0, 20.0, 60.0]),
+        ..Ask::default()
+    };
+    if !queues.is_empty() && random.chance(50) {
+        ask.queue = Some((*random.pick(queues)).to_owned());
+    }
 }
 
 /// An instance has most nodes and stands below others, which want one or two of those.

@@ -11,7 +11,7 @@ use crate::agent::Running;
 use crate::call::Call;
 use crate::fault::{Drawn, Fault, Source, TreeFault};
 use crate::filter;
-use crate::instance::{Launch, Nodes};
+use crate::instance::{Instance, Launch, Nodes};
 use crate::journal::Room;
 use crate::nature::{AgentTurn, Delay, Happening, InstanceId, ROOT};
 use crate::pipe::{Peer, PipeId, Post, Side};
@@ -158,7 +158,7 @@ impl World {
     fn strike_tree(&mut self, fault: TreeFault) {
         match fault {
             TreeFault::Leader(down) => {
-                let live = |i: &&crate::instance::Instance| {
+                let live = |i: &&Instance| {
                     i.leader.is_some() || i.nested.as_ref().is_some_and(|n| n.process.is_some())
                 };
                 let ids: Vec<InstanceId> =
@@ -186,6 +186,7 @@ impl World {
                 self.freeze(holder, span);
             }
             TreeFault::Hang => self.hang_some(),
+            TreeFault::Away { down, late } => self.begins_first(down, late),
             TreeFault::CutLink(span) => {
                 let links: Vec<PipeId> = self.nature.pipes.links().map(|link| link.0).collect();
                 if !links.is_empty() {
@@ -221,6 +222,16 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The root's leader is killed, and is there again before those of its queue instances.
+    fn begins_first(&mut self, down: Span, late: Span) {
+        let is_led = |one: &&Instance| one.settings.place.name.is_some() && one.leader.is_some();
+        let ids = self.instances.iter().filter(is_led).map(|one| one.id);
+        for id in ids.collect::<Vec<InstanceId>>() {
+            self.freeze(Holder::Leader(id), Span(down.0 + late.0));
+        }
+        self.kill_leader(ROOT, down);
     }
 
     fn cut_some_channel(&mut self) {

@@ -127,3 +127,12 @@ fn a_leader_that_promises_a_later_start_than_the_one_before_it() {
         "BROKEN: job 2 was promised a start at 1800000030.000000, and now 1800000090.000000";
     assert!(told.contains(found), "{told}");
 }
+
+#[test]
+fn a_head_that_loses_its_turn_while_its_instance_is_not_reached() {
+    found_in(
+        Shape::Queues,
+        "turns-dropped",
+        &["an instance is expected: job"],
+    );
+}
