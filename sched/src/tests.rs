@@ -2,6 +2,7 @@
 
 mod asked;
 mod late;
+mod unasked;
 
 pub(crate) mod model;
 

@@ -12,7 +12,6 @@ use eddy_wire::plan::{self, Answer, Basis, Estimate, Explained, Outcome, Questio
 use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{Span, Time};
 
-use super::hindsight::PROBE;
 use super::{Place, Planner, Waiting};
 use crate::occupancy::{Ask, Occupancy};
 use crate::placement::Unplaced;
@@ -50,7 +49,7 @@ impl Planner {
 
     /// Nobody will ask when jobs start: nothing is reckoned towards an answer.
     pub(crate) fn unasked(mut self) -> Planner {
-        self.hindsight.probed = Time(i64::MAX);
+        self.hindsight.unasked();
         self
     }
 
@@ -152,10 +151,9 @@ impl Planner {
     /// Where nobody asks: reckons when the last who came would start, so that there is something to
     /// say to whoever asks next.
     pub(super) fn probe(&mut self, now: Time) {
-        if now - self.hindsight.probed < PROBE || self.waiting.len() > PROBED_MAX {
+        if self.waiting.len() > PROBED_MAX || !self.hindsight.probes(now) {
             return;
         }
-        self.hindsight.probed = now;
         let waits = |(_, one): &(&JobId, &Waiting)| matches!(one.place, Place::Row(_));
         let last = self.waiting.iter().rev().find(waits).map(|(job, _)| *job);
         let Some(job) = last.filter(|job| !self.hindsight.knows(*job)) else {

@@ -27,8 +27,10 @@ const WIDTHS: (f64, f64) = (0.4, 0.98);
 pub(super) const WATCHED_MAX: usize = 64;
 /// What ends late is counted as ending in a second for as long as it does: that is no other time.
 const SLACK: Span = Span::seconds(1);
-/// Where nobody asks one in so long is reckoned all the same.
-pub(super) const PROBE: Span = Span::seconds(60);
+/// Where nobody asks one in so long is reckoned all the same,
+const PROBE: Span = Span::seconds(60);
+/// and while too few are known for anything to be said, since a leader has begun: then that costs what a pass does.
+const PROBE_FIRST: Span = Span::seconds(2);
 
 /// What was told, and what came of it.
 #[derive(Debug)]
@@ -37,7 +39,15 @@ pub(super) struct Hindsight {
     promises: Past,
     forecasts: Past,
     /// When one was reckoned last that nobody asked about.
-    pub probed: Time,
+    probed: Probed,
+}
+
+/// When one was reckoned last that nobody asked about.
+#[derive(Clone, Copy, Debug)]
+enum Probed {
+    At(Time),
+    /// Nobody will ask.
+    Never,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +91,7 @@ impl Default for Hindsight {
             open: BTreeMap::new(),
             promises: past(),
             forecasts: past(),
-            probed: Time(0),
+            probed: Probed::At(Time(0)),
         }
     }
 }
@@ -177,6 +187,28 @@ impl Hindsight {
             from,
             by: told.mover.or(told.aside).unwrap_or(Mover::Overrun),
         })
+    }
+
+    /// Nobody will ask.
+    pub fn unasked(&mut self) {
+        self.probed = Probed::Never;
+    }
+
+    /// Whether one is due to be reckoned that nobody asked about; then it is.
+    pub fn probes(&mut self, now: Time) -> bool {
+        let Probed::At(last) = self.probed else {
+            return false;
+        };
+        let known = self.promises.parts.len().max(self.forecasts.parts.len());
+        let pause = match known < PAST_MIN {
+            true => PROBE_FIRST,
+            false => PROBE,
+        };
+        let is_due = now - last >= pause;
+        if is_due {
+            self.probed = Probed::At(now);
+        }
+        is_due
     }
 
     /// Whether anything was told of it.
