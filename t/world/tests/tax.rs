@@ -53,9 +53,41 @@ fn easy() -> Policy {
     preset("easy").expect("there is one")
 }
 
+/// Processors of the machine of a trace that is often played.
+const TRACE_PROCS: u32 = 100;
+
+/// Jobs as on that machine: widths that are mostly powers of two, most short and some for half a day, and limits that are
+/// mostly far too long.
+fn like_a_trace(seed: u64, jobs: u64) -> Workload {
+    let mut random = Random::new(seed);
+    let mut submit = 0;
+    let mut job = |id| {
+        submit += random.between(0, 2_200);
+        let longest = *random.pick(&[60, 600, 3_600, 14_400, 43_200]);
+        let run = random.between(1, longest);
+        let over = *random.pick(&[1, 1, 2, 5, 10]);
+        SimJob {
+            id,
+            submit: Time(submit * 1_000_000),
+            procs: *random.pick(&[1, 1, 1, 2, 3, 4, 8, 8, 16, 25, 32, 64, 100]),
+            nodes: None,
+            run: Span::seconds(run),
+            // A few would run longer than they asked for.
+            limit: Some(Span::seconds((run * over - 5).max(1))),
+            owner: 0,
+            terms: 0,
+        }
+    };
+    Workload {
+        procs: Some(u64::from(TRACE_PROCS)),
+        jobs: (1..=jobs).map(&mut job).collect(),
+        ..Workload::default()
+    }
+}
+
 /// The published algorithm over a count of processors.
 fn flat(workload: &Workload) -> Vec<Time> {
-    let machine = Machine::count(u64::from(PROCS));
+    let machine = Machine::count(workload.procs.expect("it says how many"));
     let scene = Scene {
         workload,
         machine: &machine,
@@ -109,6 +141,23 @@ fn on_many_nodes_too() {
             let starts = starts(&workload, &site).expect(&what);
             assert_same(&workload, &starts, &flat, &what);
         }
+    }
+}
+
+#[test]
+fn two_four_and_eight_instances_give_a_trace_the_schedule_of_one_queue() {
+    let workload = like_a_trace(3, 1_500);
+    let flat = flat(&workload);
+    let waited = (0..flat.len()).filter(|at| flat[*at] > workload.jobs[*at].submit);
+    assert!(waited.count() > 500, "most have room");
+    for number in [2, 4, 8] {
+        let what = format!("{number} instances");
+        let site = Site {
+            cores: TRACE_PROCS,
+            ..site(1, Layout::Elastic(number), Span::ZERO)
+        };
+        let starts = starts(&workload, &site).expect(&what);
+        assert_same(&workload, &starts, &flat, &what);
     }
 }
 
