@@ -209,8 +209,12 @@ fn the_same_jobs_wait_longest_where_each_group_has_its_half() -> Tested {
         let head = line.strip_suffix(" of one queue's").context("a ratio")?;
         Ok(head.rsplit(' ').next().unwrap_or_default().parse()?)
     };
-    assert!((ratio("one queue:")? - 1.0).abs() < 1e-9, "{out}");
+    // Whatever else this machine does: what that costs is in what they are held against, too.
+    for name in ["one queue:", "elastic"] {
+        let ratio = ratio(name)?;
+        assert!((0.8..1.2).contains(&ratio), "{out}");
+    }
     let (elastic, halves) = (ratio("elastic")?, ratio("halves")?);
-    assert!(halves > elastic && halves > 1.0, "{out}");
+    assert!(halves > elastic && halves > 1.2, "{out}");
     nothing_is_left(&place)
 }

@@ -10,6 +10,7 @@ mod survive;
 mod victims;
 
 mod burst;
+mod one_queue;
 mod tree_tax;
 
 mod show;
