@@ -178,7 +178,8 @@ impl Sched {
         self.spare_no_more(now, out);
     }
 
-    /// Until when nobody is taken from for a job since its instance, or that of one with whom it begins, is only expected.
+    /// Until when nobody is taken from for a job, since its instance, or that of one with whom it begins, is only
+    /// expected.
     pub(super) fn takes_from(&self, by: JobId) -> Option<Time> {
         let mates = self.mates(by);
         let gang = std::iter::once(&by).chain(&mates);

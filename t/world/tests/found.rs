@@ -94,7 +94,8 @@ fn who_is_due_more_since_his_own_job_ended_takes_what_another_was_promised() {
     is_right(65_026, Shape::Flat);
 }
 
-/// A node came back, and the first in turn waited for an instance that had no ground on it yet: who was behind began there.
+/// A node came back, and the first in turn waited for an instance that had no ground on it yet: who was behind began
+/// there.
 #[test]
 fn who_waits_for_ground_of_his_instance_is_not_passed() {
     is_right(1103, Shape::Queues);

@@ -56,8 +56,8 @@ fn easy() -> Policy {
 /// Processors of the machine of a trace that is often played.
 const TRACE_PROCS: u32 = 100;
 
-/// Jobs as on that machine: widths that are mostly powers of two, most short and some for half a day, and limits that are
-/// mostly far too long.
+/// Jobs as on that machine: widths that are mostly powers of two, most short and some for half a day, and limits that
+/// are mostly far too long.
 fn like_a_trace(seed: u64, jobs: u64) -> Workload {
     let mut random = Random::new(seed);
     let mut submit = 0;
