@@ -8,6 +8,7 @@ use std::sync::Arc;
 use eddy_modules::Settings;
 use eddy_modules::settings::{Declared, Queue, ReleaseIdle, UserMax};
 use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Span;
 
 use super::access::Admits;
 use super::granted::Nested;
@@ -49,10 +50,19 @@ pub(super) fn settings(
     settings.classes.clone_from(&config.instance.classes);
     settings.instance_command = instance_command();
     if let Some(nested) = nested {
-        settings.kill_grace = nested.kept.granted.kill_grace;
+        settings.kill_grace = grace(config, nested.kept.granted.kill_grace);
         settings.place = nested.place();
     }
     settings
+}
+
+/// From TERM to KILL in an instance that is told to take no longer than that: as long, unless it says that it is
+/// quicker. What is promised around it counts on the end that it is told.
+fn grace(config: &Config, told: Span) -> Span {
+    match config::other_than_default(config, "exec.kill_grace") {
+        Some(_) => config.instance.kill_grace.min(told),
+        None => told,
+    }
 }
 
 /// What declared instances have as this one, where they say nothing else. `exec.kill_grace` is told with what they
@@ -106,8 +116,6 @@ pub(super) fn admits(owner: u32, nested: Option<&Nested>) -> Admits {
 
 #[cfg(test)]
 mod tests {
-    use eddy_wire::time::Span;
-
     use super::*;
 
     #[test]
@@ -130,6 +138,19 @@ mod tests {
         let config = config.expect("it is whole");
         let declared = settings(&config, Arc::default(), None).declared;
         assert_eq!(declared[0].set, Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_instance_is_as_quick_as_it_says_and_no_slower_than_it_is_told() {
+        let told = Span::seconds(9);
+        for (said, of) in [("", 9), ("= \"2s\"", 2), ("= \"1m\"", 9)] {
+            let line = match said {
+                "" => String::new(),
+                said => format!("[exec]\nkill_grace {said}\n"),
+            };
+            let config = config::load(&line, &[]).expect("it is whole");
+            assert_eq!(grace(&config, told), Span::seconds(of), "{line}");
+        }
     }
 
     #[test]
